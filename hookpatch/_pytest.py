@@ -60,9 +60,9 @@ class Watchman:
         __tracebackhide__ = True
         before = _footprint()
         result = yield
-        made = _footprint() - before - self._makers.keys()  # without keys of other fixtures
-        self._makers |= dict.fromkeys(made, fixturedef)
-        self._allowed |= made
+        keys = _footprint() - before - self._makers.keys()  # without keys of other fixtures
+        self._makers |= dict.fromkeys(keys, fixturedef)
+        self._allowed |= keys
         return result
 
     def pytest_fixture_post_finalizer(self, fixturedef: pytest.FixtureDef[Any]) -> None:

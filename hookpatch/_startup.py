@@ -144,7 +144,7 @@ def _end(process: int) -> None:
     if _waiting:
         from hookpatch._bootstrap.stderr import of_this_process, write_line  # here: most starts write no message
 
-        write_line(*_put_off_lines, kind="warning", who=of_this_process())
+        write_line(*_put_off_lines, kind="warning", speaker=of_this_process())
     elif _session is not None:
         from hookpatch._bootstrap import imports
 
@@ -232,7 +232,7 @@ def _or_exit(open_it: Callable[[], None]) -> None:
             raise refusal(message) from None
 
 
-def _after_site(then: Callable[[], None]) -> None:
+def _after_site(action: Callable[[], None]) -> None:
     """Call a function after the last .pth file has been read: editable plugins are on sys.path only then.
 
     The last acts of site are to run sitecustomize and, if enabled, usercustomize.
@@ -240,7 +240,7 @@ def _after_site(then: Callable[[], None]) -> None:
     import site
 
     if not (hasattr(site, "execsitecustomize") and hasattr(site, "execusercustomize")):
-        then()  # an unknown Python: now or never
+        action()  # an unknown Python: now or never
         return
     original = {"execsitecustomize": site.execsitecustomize, "execusercustomize": site.execusercustomize}
 
@@ -249,12 +249,12 @@ def _after_site(then: Callable[[], None]) -> None:
         original["execsitecustomize"]()
         if not site.ENABLE_USER_SITE:
             site.execusercustomize = original["execusercustomize"]
-            then()
+            action()
 
     def usercustomize() -> None:
         site.execusercustomize = original["execusercustomize"]
         original["execusercustomize"]()
-        then()
+        action()
 
     site.execsitecustomize = sitecustomize
     site.execusercustomize = usercustomize
@@ -284,7 +284,7 @@ def _refuse(message: str) -> None:
     sys.addaudithook(hook)
 
 
-def _when_run(then: Callable[[], None]) -> None:
+def _when_run(action: Callable[[], None]) -> None:
     """Call a function once, when the program is about to run: with its folder on sys.path, before the first line."""
     from hookpatch._bootstrap.interpreters import is_main
 
@@ -295,6 +295,6 @@ def _when_run(then: Callable[[], None]) -> None:
         nonlocal fired
         if not fired and (anything or event.startswith("cpython.run_")):
             fired = True
-            then()
+            action()
 
     sys.addaudithook(hook)  # can end the program cleanly, and cannot be removed: set only where needed

@@ -14,11 +14,13 @@ from typing import Any, Final
 importer: Callable[[str], Any] = import_module  # replaced at start-up by ``imports.fetch_ours``, see there
 
 
-def _suggest(word: str, known: Iterable[str], least: float = 0.6) -> str:
+def _suggest(word: str, candidates: Iterable[str], least: float = 0.6) -> str:
     """Return ``; did you mean 'x'?`` for the nearest known word; empty if none is as near as ``least`` (0 to 1)."""
     if len(word) > 100:
         return ""  # to compare it would take long
-    near = importer("difflib").get_close_matches(word, [other for other in known if other != word], n=1, cutoff=least)
+    near = importer("difflib").get_close_matches(
+        word, [candidate for candidate in candidates if candidate != word], n=1, cutoff=least
+    )
     return f"; did you mean '{near[0]}'?" if near else ""
 
 

@@ -133,8 +133,10 @@ class PatchTable:
             state = "on" if plugin in on or own else "off"
             rows += [(plugin.name, state, patch.target, patch.state) for patch in own] or [(plugin.name, state, "", "")]
         names = {plugin.name for plugin in plugins}
-        others = [patch for patch in patches if patch.plugin not in names]
-        self._rows: Final = rows + [(patch.plugin or "active()", "on", patch.target, patch.state) for patch in others]
+        without_plugin = [patch for patch in patches if patch.plugin not in names]
+        self._rows: Final = rows + [
+            (patch.plugin or "active()", "on", patch.target, patch.state) for patch in without_plugin
+        ]
 
     def __repr__(self) -> str:
         widths = [max(map(len, column)) for column in zip(*self._rows, strict=True)]

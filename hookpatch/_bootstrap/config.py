@@ -57,9 +57,9 @@ class Config:
 def read_config(path: str, asked_by: str) -> Config:
     """Return the configuration of a file named by the setting ``asked_by``; raise SettingError for an unusable file."""
     if not os.path.isabs(path):
-        now = f'write "$PWD/{path}"' if os.name != "nt" else "write it with its drive and folder"
+        remedy = f'write "$PWD/{path}"' if os.name != "nt" else "write it with its drive and folder"
         problem = (
-            f"'{path}' is no absolute path, and processes that it is handed on to have other current folders; {now}"
+            f"'{path}' is no absolute path, and processes that it is handed on to have other current folders; {remedy}"
         )
         raise SettingError(asked_by, problem)
     try:
@@ -136,8 +136,8 @@ def _check(path: str, table: Any) -> None:
 def _takes(key: str) -> str:
     if key not in _POLICIES:
         return "a path, from the folder of this file"
-    *others, last = _POLICIES[key]
-    return f"{', '.join(others)} or {last}"
+    *values, last = _POLICIES[key]
+    return f"{', '.join(values)} or {last}"
 
 
 def _wrong(where: str, takes: str, value: object, inside: str = "") -> SettingError:

@@ -164,23 +164,23 @@ def take_inherited() -> str:
     return os.environ.pop(INHERIT, "")
 
 
-def handed_on(given: Mapping[Any, Any] | None) -> str:
+def handed_on(env: Mapping[Any, Any] | None) -> str:
     """Return the blocks handed on by an environment, as text; None is the environment of this process."""
-    if given is None or given is os.environ:
+    if env is None or env is os.environ:
         return _get(INHERIT) or ""
     names = INHERIT, INHERIT.encode()
-    return next((os.fsdecode(value) for name, value in given.items() if name in names), "")
+    return next((os.fsdecode(value) for name, value in env.items() if name in names), "")
 
 
-def is_of_now(given: Mapping[Any, Any] | None) -> bool:
+def is_of_now(env: Mapping[Any, Any] | None) -> bool:
     """Return True if an environment has the variables of this process, and hands on the same blocks."""
-    return given is None or (os.environ.keys() <= given.keys() and handed_on(given) == handed_on(None))
+    return env is None or (os.environ.keys() <= env.keys() and handed_on(env) == handed_on(None))
 
 
-def with_text(given: Mapping[str, str], text: str) -> dict[str, str]:
+def with_text(env: Mapping[str, str], text: str) -> dict[str, str]:
     """Return a copy of an environment that hands on the given text alone."""
-    rest = {name: value for name, value in given.items() if name != INHERIT}
-    return {**rest, INHERIT: text} if text else rest
+    variables = {name: value for name, value in env.items() if name != INHERIT}
+    return {**variables, INHERIT: text} if text else variables
 
 
 def of_reports() -> dict[str, str]:
@@ -243,10 +243,10 @@ def ours() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith("HOOKPATCH_")}
 
 
-def recording(file: str, everything: bool, folder: str, given: Mapping[str, str]) -> dict[str, str]:
+def recording(file: str, everything: bool, folder: str, env: Mapping[str, str]) -> dict[str, str]:
     """Return an environment in which a program is audited, by the sitecustomize of a folder, into a file."""
-    path = os.pathsep.join(filter(None, (folder, given.get("PYTHONPATH", ""))))
-    return {**given, AUDIT: os.pathsep.join((file, str(int(everything)), folder)), "PYTHONPATH": path}
+    path = os.pathsep.join(filter(None, (folder, env.get("PYTHONPATH", ""))))
+    return {**env, AUDIT: os.pathsep.join((file, str(int(everything)), folder)), "PYTHONPATH": path}
 
 
 def take_audit() -> tuple[str, bool] | None:
@@ -254,13 +254,13 @@ def take_audit() -> tuple[str, bool] | None:
 
     Return None without an audit of this process.
     """
-    file, _, rest = os.environ.pop(AUDIT, "").partition(os.pathsep)
-    everything, _, folder = rest.partition(os.pathsep)
+    file, _, fields = os.environ.pop(AUDIT, "").partition(os.pathsep)
+    everything, _, folder = fields.partition(os.pathsep)
     if not folder:
         return None
-    others = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part != folder]
-    os.environ["PYTHONPATH"] = os.pathsep.join(others)
-    if not "".join(others):
+    folders = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part != folder]
+    os.environ["PYTHONPATH"] = os.pathsep.join(folders)
+    if not "".join(folders):
         del os.environ["PYTHONPATH"]
     return file, everything == "1"
 

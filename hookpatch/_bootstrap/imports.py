@@ -496,7 +496,7 @@ def _index_globs(module: str) -> None:
     if "*" not in module:
         return
     packages: dict[str, tuple[str, ...]] = {}
-    words, heads, tails, rest = set(), set(), set(), set()
+    words, heads, tails, middles = set(), set(), set(), set()
     globs = tuple(name for name in _watches if "*" in name and name != ANY)
     for glob in globs:
         top, (head, *parts) = glob.partition(".")[0], glob.split("*")
@@ -510,8 +510,8 @@ def _index_globs(module: str) -> None:
         elif parts[-1]:
             tails.add(parts[-1])
         else:
-            rest.add(longest)
-    _packages, _words, _heads, _tails, _parts = packages, frozenset(words), tuple(heads), tuple(tails), tuple(rest)
+            middles.add(longest)
+    _packages, _words, _heads, _tails, _parts = packages, frozenset(words), tuple(heads), tuple(tails), tuple(middles)
     _globs = globs
 
 
@@ -540,8 +540,8 @@ def _place_finder() -> None:
             sys.meta_path.insert(0, _Finder)  # a class with find_spec is a finder
             continue
         searched = sys.meta_path
-        first, *rest = searched
-        sys.meta_path = rest if first is _Finder else [finder for finder in searched if finder is not _Finder]
+        first, *following = searched
+        sys.meta_path = following if first is _Finder else [finder for finder in searched if finder is not _Finder]
         # A running import refers to the list twice, by a variable and by the loop (before Python 3.12 once). With fewer
         # references no import is running, and the slower search through the frames is not needed.
         if sys.getrefcount(searched) < _OF_A_VARIABLE + 2 or not _is_searching():

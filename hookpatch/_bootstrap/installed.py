@@ -162,11 +162,11 @@ def _scan(folders: list[str]) -> Iterator[Installed]:
 
 def _declared(folders: list[str]) -> Iterator[tuple[str, str, dict[str, dict[str, str]]]]:
     """Yield each distribution with the version, and with the entry points by group and name."""
-    seen: set[str] = set()
+    distributions: set[str] = set()
     for folder in folders:
         for distribution, entries in distributions_in(folder).items():
-            if distribution not in seen:
-                seen.add(distribution)
+            if distribution not in distributions:
+                distributions.add(distribution)
                 # An interrupted installation leaves two. The newer one is that of the modules that are there.
                 name = entries[0] if len(entries) == 1 else max(entries, key=lambda name: _changed(f"{folder}/{name}"))
                 version = os.path.splitext(name)[0].partition("-")[2].partition("-")[0]
@@ -175,12 +175,12 @@ def _declared(folders: list[str]) -> Iterator[tuple[str, str, dict[str, dict[str
 
 def distributions_in(folder: str) -> dict[str, list[str]]:
     """Return the dist-info folders in a folder by distribution: more than one after an interrupted installation."""
-    found: dict[str, list[str]] = {}
+    dist_infos: dict[str, list[str]] = {}
     for name in _names_in(folder):
         stem, kind = os.path.splitext(name)
         if kind in (".dist-info", ".egg-info") and not name.startswith(LEFT):
-            found.setdefault(normalise(stem.partition("-")[0]), []).append(name)
-    return found
+            dist_infos.setdefault(normalise(stem.partition("-")[0]), []).append(name)
+    return dist_infos
 
 
 def left_in(folder: str) -> list[str]:

@@ -126,7 +126,7 @@ def take_road(frame: FrameType, traveller: Traveller) -> bool:
     entry = frame, traveller, None
     while road.setdefault(None, entry) is not entry:
         wait_for_the_road()
-        if (other := road.get(None)) is not None and _is_of_this_thread(other[0]):
+        if (current := road.get(None)) is not None and _is_of_this_thread(current[0]):
             return False
     return True
 
@@ -190,8 +190,8 @@ class _Holder(Begun):
         if self.frame is not None:
             gate.acquire(timeout=_LOOK_AGAIN)
         elif gates := _waiting.pop(self, None):  # the holder ended just now
-            for other in gates:
-                other.release()
+            for waiting_gate in gates:
+                waiting_gate.release()
 
 
 # The holders of all locks. An interrupted holder stays here until the next look. GIL: one operation each.

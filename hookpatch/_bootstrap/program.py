@@ -74,8 +74,8 @@ def is_worker(argv: Sequence[str]) -> bool:
 
 def _places_of(package: str) -> Iterator[str]:
     """Yield the folder or file that Python will import for a name; empty if only a later .pth file has the name."""
-    here = [] if sys.flags.safe_path else [os.getcwd()]
-    for folder in (*here, *sys.path):
+    current = [] if sys.flags.safe_path else [os.getcwd()]
+    for folder in (*current, *sys.path):
         path = os.path.join(folder, package)
         if os.path.isfile(os.path.join(path, "__init__.py")) or os.path.isfile(f"{path}.py"):
             yield os.path.realpath(path)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     OnDrift: TypeAlias = Literal["warn", "skip", "error"]
 
 _configs: Final[dict[str, Config]] = {}  # by path: a process keeps a configuration once read
-_found: Final[list[str]] = []  # the path found by ``look_for_config``
+_config_paths: Final[list[str]] = []  # the path found by ``look_for_config``
 
 
 class Selection:
@@ -40,7 +40,7 @@ class Selection:
         for name in names:
             by_normal_name.setdefault(normalise(name), name)
         self.names = tuple(by_normal_name.values())
-        self.options = {name: dict(given) if hasattr(given, "keys") else given for name, given in options.items()}
+        self.options = {name: dict(values) if hasattr(values, "keys") else values for name, values in options.items()}
         self.asked_by = asked_by
         self.options_by = dict(options_by)
 
@@ -110,13 +110,13 @@ def look_for_config() -> None:
     except FileNotFoundError:
         return  # the current folder has been deleted
     if path is not None:
-        _found.append(path)
+        _config_paths.append(path)
         environment.take({CONFIG: path})
 
 
 def config_was_found() -> bool:
     """Return True if ``look_for_config`` found the configuration."""
-    return read(CONFIG) in _found
+    return read(CONFIG) in _config_paths
 
 
 def plugins_asked() -> tuple[list[str], str]:
@@ -142,9 +142,9 @@ def selection_of(names: Iterable[str], options: Mapping[str, Mapping[str, Any]],
     names = list(names)
     if not names:
         return Selection((), options, asked_by)
-    of_environment = {name: given for name, given in options_asked().items() if is_any_of(name, names)}
-    given = merged(names, _of_config(names), of_environment, options)
-    return Selection(names, given, asked_by, _keys_of_config(names))
+    of_environment = {name: values for name, values in options_asked().items() if is_any_of(name, names)}
+    merged_options = merged(names, _of_config(names), of_environment, options)
+    return Selection(names, merged_options, asked_by, _keys_of_config(names))
 
 
 def merged(names: Iterable[str], *layers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -152,10 +152,10 @@ def merged(names: Iterable[str], *layers: Mapping[str, Mapping[str, Any]]) -> di
     names = list(names)
     options: dict[str, Any] = {}
     for layer in layers:
-        for name, given in layer.items():
+        for name, values in layer.items():
             meant = [*filter(PluginName(name).may_mean, names)]
             key = meant[0] if len(meant) == 1 else name
-            options[key] = {**options.get(key, {}), **given} if hasattr(given, "keys") else given
+            options[key] = {**options.get(key, {}), **values} if hasattr(values, "keys") else values
     return options
 
 
@@ -167,7 +167,7 @@ def is_any_of(name: str, names: Iterable[str]) -> bool:
 def _of_config(names: list[str]) -> dict[str, dict[str, Any]]:
     """Return the options of these plugins in the configuration."""
     file = config()
-    return {} if file is None else {name: given for name, given in file.options.items() if is_any_of(name, names)}
+    return {} if file is None else {name: values for name, values in file.options.items() if is_any_of(name, names)}
 
 
 def _keys_of_config(names: list[str]) -> dict[str, str]:

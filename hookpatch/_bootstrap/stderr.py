@@ -19,22 +19,22 @@ def of_this_process() -> str:
     return f"hookpatch[{os.getpid()}]"
 
 
-def write_line(*messages: object, kind: Literal["", "error", "warning"] = "", who: str = "hookpatch") -> None:
+def write_line(*messages: object, kind: Literal["", "error", "warning"] = "", speaker: str = "hookpatch") -> None:
     """Write a line for each message, after a name and a kind; nothing without a stderr, as in a service."""
-    start = f"{who}: {kind}: " if kind else f"{who}: "
+    start = f"{speaker}: {kind}: " if kind else f"{speaker}: "
     if messages and sys.stderr is not None:
         from hookpatch.errors import one_line  # here: most processes write no message
 
         sys.stderr.write("".join(f"{start}{one_line(str(message))}\n" for message in messages))
 
 
-def refusal(why: object, who: str = "hookpatch") -> SystemExit:
+def refusal(why: object, speaker: str = "hookpatch") -> SystemExit:
     """Write why the program cannot run as requested; return the exception that ends the program."""
-    write_line(why, kind="error", who=who)
+    write_line(why, kind="error", speaker=speaker)
     from hookpatch._bootstrap.program import is_worker  # most processes are refused nothing
 
     if is_worker(sys.orig_argv):
-        write_line(_AGAIN, who=who)
+        write_line(_AGAIN, speaker=speaker)
     return SystemExit(EXIT_STATUS)
 
 

@@ -62,7 +62,7 @@ def outcomes_of(
         results = ["its module was not imported to look"] * len(payload.pieces)
     found = iter(results)
     return [
-        _matched(payload.left[index].why if index in payload.left else next(found), requests)
+        _matched(payload.not_carried[index].why if index in payload.not_carried else next(found), requests)
         for index, (_, requests) in enumerate(items)
     ]
 

@@ -177,8 +177,8 @@ class Host:
 
     def _hook(self, plugin: Plugin, name: str, missing: str = "") -> Any:
         """Return the caller of a hook as implemented by one plugin; raise ``missing`` as PluginError if it is not."""
-        others = [module for other, module in self._pluggy.list_name_plugin() if other != _key(plugin.installed)]
-        hook = self._pluggy.subset_hook_caller(name, others)
+        other_modules = [module for key, module in self._pluggy.list_name_plugin() if key != _key(plugin.installed)]
+        hook = self._pluggy.subset_hook_caller(name, other_modules)
         if missing and not hook.get_hookimpls():
             raise _error(plugin.installed, missing)
         return hook
@@ -215,7 +215,7 @@ def _error(installed: Installed, problem: str) -> PluginError:
 def _by_plugin(selection: Selection, names: Mapping[Installed, str]) -> dict[Installed, Mapping[str, Any]]:
     """Return the options of a selection by installed plugin."""
     options: dict[Installed, Mapping[str, Any]] = {}
-    for name, given in selection.options.items():
+    for name, values in selection.options.items():
         meant = [installed for installed in names if installed.answers_to(name)]
         if not meant:
             chosen = ", ".join(installed.name for installed in names) or "none"
@@ -223,10 +223,10 @@ def _by_plugin(selection: Selection, names: Mapping[Installed, str]) -> dict[Ins
         if len(meant) > 1:
             ways = " or ".join(f"'{_key(installed)}'" for installed in meant)
             raise SettingError("options", f"given for '{name}', which names two of the selected plugins; take {ways}")
-        if not isinstance(given, Mapping):
-            problem = f"they are {a_kind(given)}, not a mapping of names to values"
+        if not isinstance(values, Mapping):
+            problem = f"they are {a_kind(values)}, not a mapping of names to values"
             raise OptionsError(meant[0].name, meant[0].origin, problem)
-        options[meant[0]] = given
+        options[meant[0]] = values
     return options
 
 

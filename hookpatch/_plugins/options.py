@@ -10,18 +10,18 @@ from typing import Any, get_type_hints
 from hookpatch.errors import OptionsError, _suggest
 
 
-def options_of(kind: type | None, given: Mapping[str, Any], plugin: str, origin: str) -> Any:
+def options_of(kind: type | None, values: Mapping[str, Any], plugin: str, origin: str) -> Any:
     """Return the option values as an instance of the plugin's ``Options``; None for a plugin without options.
 
     Raise OptionsError for an unknown name, a value of the wrong type, or a missing value.
     """
-    _check_names(kind, given, plugin, origin)
+    _check_names(kind, values, plugin, origin)
     if kind is None:
         return None
     import msgspec  # only for plugins with options
 
     try:
-        return msgspec.convert(dict(given), kind)
+        return msgspec.convert(dict(values), kind)
     except msgspec.ValidationError as error:
         raise OptionsError(plugin, origin, f"{_plain(str(error))}; it takes {_signature(kind)}") from None
 
@@ -44,20 +44,20 @@ def option_from_text(kind: type | None, name: str, text: str, plugin: str, origi
     try:
         return msgspec.to_builtins(msgspec.convert(words, declared, strict=False))
     except msgspec.ValidationError as error:
-        found = _plain(str(error))
+        mismatch = _plain(str(error))
         if not many:  # all values of the command line are texts: no need to say so
-            found = re.sub(r"(Expected '.*'), got 'str'$", rf"\1, and the text '{text}' is none", found)
-        problem = f"{name}={text}: {found}; it takes {_signature(kind)}"
+            mismatch = re.sub(r"(Expected '.*'), got 'str'$", rf"\1, and the text '{text}' is none", mismatch)
+        problem = f"{name}={text}: {mismatch}; it takes {_signature(kind)}"
         raise OptionsError(plugin, origin, problem) from None
 
 
-def _check_names(kind: type | None, given: Mapping[str, Any], plugin: str, origin: str) -> None:
+def _check_names(kind: type | None, values: Mapping[str, Any], plugin: str, origin: str) -> None:
     if kind is None:
-        if given:
-            raise OptionsError(plugin, origin, f"it has none, but '{min(given)}' was given")
+        if values:
+            raise OptionsError(plugin, origin, f"it has none, but '{min(values)}' was given")
         return
     names = [field.name for field in dataclasses.fields(kind)]
-    for name in given:
+    for name in values:
         if name not in names:
             problem = f"no option '{name}'{_suggest(name, names) or ';'} it takes {_signature(kind)}"
             raise OptionsError(plugin, origin, problem)

@@ -48,20 +48,20 @@ class Relations:
         self.after: Final = plugin_names("Relations", "after", after)
 
     def __repr__(self) -> str:
-        given = (f"{side}={names!r}" for side in self.__slots__ if (names := getattr(self, side)))
-        return f"Relations({', '.join(given)})"
+        sides = (f"{side}={names!r}" for side in self.__slots__ if (names := getattr(self, side)))
+        return f"Relations({', '.join(sides)})"
 
 
 def check(new: Mapping[Installed, Relations], asked_by: str, on: Mapping[Installed, Relations] = {}) -> None:
     """Raise MissingPlugin or ConflictingPlugins if new plugins cannot be on together, and with the plugins ``on``."""
-    both = {**on, **new}
+    plugins = {**on, **new}
     for plugin, relations in new.items():
         for name in relations.needs:
-            if not any(other.answers_to(name) for other in both):
+            if not any(candidate.answers_to(name) for candidate in plugins):
                 raise MissingPlugin(plugin.name, plugin.origin, name, asked_by, _way(name, asked_by))
-    for plugin, relations in both.items():
+    for plugin, relations in plugins.items():
         for name in relations.conflicts:
-            for other in both:
+            for other in plugins:
                 if other != plugin and other.answers_to(name) and (plugin in new or other in new):
                     old = next((side.name for side in (plugin, other) if side not in new), None)
                     way = f"'{old}' is on; switch it off, or leave the other out" if old else "select one of them"

@@ -36,9 +36,9 @@ def environment_with(
     first: Iterable[str] = (),
 ) -> dict[str, str]:
     """Return a copy of the environment with more plugins: ``first``, the requested plugins, and ``names`` last."""
-    asked = plugins_asked()[0]
-    plugins = [*first, *asked, *names]
-    more = variables(Selection(plugins, merged(plugins, options_asked(), options), ""), report, count)
-    if len(plugins) == len(asked) and not _environment.split_names(_environment.read(PLUGINS)):
-        del more[PLUGINS]  # all plugins are of the configuration: messages must name the configuration
-    return {**_environment.as_first(), **more}
+    requested = plugins_asked()[0]
+    plugins = [*first, *requested, *names]
+    added = variables(Selection(plugins, merged(plugins, options_asked(), options), ""), report, count)
+    if len(plugins) == len(requested) and not _environment.split_names(_environment.read(PLUGINS)):
+        del added[PLUGINS]  # all plugins are of the configuration: messages must name the configuration
+    return {**_environment.as_first(), **added}

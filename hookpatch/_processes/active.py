@@ -84,10 +84,10 @@ def active(
     requested: list[Requested] = []
     for index, item in enumerate(what):
         patches = [Requested(item)] if isinstance(item, Patch) else by_name.pop(_selection.normalise(item), [])
-        left = payload.left.get(index)
-        why = "children='local'" if children == "local" else (left.why if left else None)
-        for asked in patches:
-            check_kept(asked.patch, asked.owner)
+        obstacle = payload.not_carried.get(index)
+        why = "children='local'" if children == "local" else (obstacle.why if obstacle else None)
+        for request in patches:
+            check_kept(request.patch, request.owner)
         requested += patches if why is None else [patch._replace(stays=why) for patch in patches]
     if not is_alone and (folder := _environment.report_folder()) is not None:
         from hookpatch._processes.receipt import write_reports_in  # few ask for reports
@@ -96,16 +96,20 @@ def active(
     also = [] if payload.is_empty else [carried(payload)]
     if host is not None:
         also.insert(0, switched_on(host, "active()"))
-    if is_usual and is_alone and len(what) == 1 and isinstance(what[0], Patch) and not payload.left:
+    if is_usual and is_alone and len(what) == 1 and isinstance(what[0], Patch) and not payload.not_carried:
         keep_request(what[0], children, (requested[0],), tuple(also))
     return Session(requested, scope=scope, count=count, also=also, drift=load_drift(locked))
 
 
 def _asked_before(patch: object, children: Children) -> Session | None:
     """Return another session of a patch, as it was asked for before; None if that is not the same any more."""
-    if type(patch) is not Patch or (kept := prepared(patch)) is None or not _environment.asks_nothing_of_blocks():
+    if (
+        type(patch) is not Patch
+        or (preparation := prepared(patch)) is None
+        or not _environment.asks_nothing_of_blocks()
+    ):
         return None
-    request = kept.requests.get(children)
+    request = preparation.requests.get(children)
     if request is None or not (children == "local" or is_packed_the_same(patch)):
         return None
     return Session(request[0], also=request[1])

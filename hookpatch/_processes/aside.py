@@ -41,21 +41,21 @@ def results(calls: Sequence[tuple[str, Any]], limit: float = LIMIT) -> Iterator[
         calls: the address of a function, ``module:name``, and its argument, a JSON value.
         limit: the seconds that a call may take.
     """
-    rest = list(calls)
-    while rest:
+    remaining = list(calls)
+    while remaining:
         task = {
             "path": [*map(os.fspath, sys.path)],
             "folder": current_folder(),
             "variables": environment.ours(),
-            "calls": rest,
+            "calls": remaining,
         }
         with _Child(task) as child:
-            while rest and (line := child.line(limit)) is not None:
+            while remaining and (line := child.line(limit)) is not None:
                 yield line["result"]
-                rest.pop(0)
-        if rest:
+                remaining.pop(0)
+        if remaining:
             yield Ended(child.end)
-            rest.pop(0)
+            remaining.pop(0)
 
 
 class _Child:

@@ -41,7 +41,7 @@ _open: Final[dict[int, OpenBlock]] = {}
 _places: Final = itertools.count(1)
 _free: Final[list[int]] = []  # places of closed blocks: a heap
 _lock: Final = Turn()  # held for a change of the variables above and below
-_told: Final[set[int]] = set()  # sessions whose blocks need work at the start of each program
+_with_work: Final[set[int]] = set()  # sessions whose blocks need work at the start of each program
 
 
 if hasattr(os, "register_at_fork"):
@@ -65,7 +65,7 @@ def carry(payload: Payload, number: int) -> None:
         if payload.is_in_environment:
             programs.hand_on(number, block)
         if payload.has_to_be_told:
-            _told.add(number)
+            _with_work.add(number)
     if payload.has_to_be_told or payload.is_required:
         starts.hear(_check)
     imports.hold((carry, number))
@@ -75,11 +75,11 @@ def carry(payload: Payload, number: int) -> None:
 def carry_no_longer(number: int) -> None:
     """Undo ``carry``, interrupted or not."""
     with _lock:
-        _told.discard(number)
+        _with_work.discard(number)
         programs.hand_on_no_longer(number)
         block = _open.get(number)
         if block is not None:
-            keys = [other.key for at, other in _open.items() if at != number]
+            keys = [open_block.key for block_number, open_block in _open.items() if block_number != number]
             if block.key not in keys:  # else handed on again by a later session
                 liveness.end(block.key, keys)
             del _open[number]
@@ -148,9 +148,9 @@ def _launch(wrapped: Callable[..., Any], process: Any, args: Any, kwargs: Any) -
 def _run(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any:
     """Run a program, with the blocks missing in the environment."""
     blocks = blocks_here()
-    given = kwargs.get("env", args[_ENV] if len(args) > _ENV else None)
-    if environment.is_of_now(given) and any(not block.payload.is_in_environment for block in blocks):
-        kwargs = {**kwargs, "env": programs.environment(blocks, given)}
+    env = kwargs.get("env", args[_ENV] if len(args) > _ENV else None)
+    if environment.is_of_now(env) and any(not block.payload.is_in_environment for block in blocks):
+        kwargs = {**kwargs, "env": programs.environment(blocks, env)}
         args = args[:_ENV]
     return wrapped(*args, **kwargs)
 
@@ -176,7 +176,7 @@ class _Parcel:
 
 
 def _needed() -> Set[str]:
-    return MODULES.keys() if _told else PROCESSES if _open else frozenset()
+    return MODULES.keys() if _with_work else PROCESSES if _open else frozenset()
 
 
 starts.listen(Listener(_needed, {PROGRAM: _run, **dict.fromkeys(PROCESSES, _launch)}))
@@ -219,7 +219,7 @@ def open_inherited() -> Callable[[], None] | None:
     opener, blocks = programs.read(inherited)
     keys = {key_of(written(block["id"])): block for block in blocks}
     ended = liveness.ended(opener, keys, inherited)
-    rest: list[Mapping[str, Any]] = []
+    unopened: list[Mapping[str, Any]] = []
     for block in (block for key, block in keys.items() if key not in ended):
         modules = {item.get("module") for item in block["what"]}
         if None not in modules and not any(map(imports.begun, modules)):
@@ -230,15 +230,15 @@ def open_inherited() -> Callable[[], None] | None:
                 if "patch" in item:
                     unpacked(item)
         except NotCarried:
-            rest.append(block)
+            unopened.append(block)
         else:
             _open_block(block)
 
     def open_rest() -> None:
-        for block in rest:
+        for block in unopened:
             _open_block(block)
 
-    return open_rest if rest else None
+    return open_rest if unopened else None
 
 
 def _await(block: Mapping[str, Any], modules: Iterable[str]) -> None:
@@ -297,4 +297,4 @@ def _open_block(block: Mapping[str, Any]) -> None:
     if problems and block["require"]:
         raise NotCarriedError(problems)
     warnings = (NotCarriedWarning(f"this process runs without {problem}") for problem in problems)
-    write_line(*map(for_stderr, warnings), kind="warning", who=of_this_process())
+    write_line(*map(for_stderr, warnings), kind="warning", speaker=of_this_process())

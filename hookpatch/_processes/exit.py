@@ -32,12 +32,12 @@ def write_shortfalls(session: Session) -> None:
     folder = environment.report_folder()
     elsewhere = _elsewhere(folder) if folder is not None else {}
     missed = too_few_calls(session.entries, elsewhere)
-    write_line(*never_bound(session.entries, elsewhere), kind="warning", who=of_this_process())
-    write_line(*overwritten(session.entries), kind="warning", who=of_this_process())
+    write_line(*never_bound(session.entries, elsewhere), kind="warning", speaker=of_this_process())
+    write_line(*overwritten(session.entries), kind="warning", speaker=of_this_process())
     messages = (for_stderr(CallsError([problem])) for problem in missed)
-    write_line(*messages, kind="error" if ends else "warning", who=of_this_process())
+    write_line(*messages, kind="error" if ends else "warning", speaker=of_this_process())
     few = [] if elsewhere else too_few_matches(session.entries)  # another process may have had the modules
-    write_line(*few, kind="error" if ends else "warning", who=of_this_process())
+    write_line(*few, kind="error" if ends else "warning", speaker=of_this_process())
     missed += few
     missed += misspelt([entry for entry in session.entries if entry.asked.key not in elsewhere])
     if ends and missed and (note := environment.read(environment.CALLS_MISSED)):

@@ -83,12 +83,12 @@ def begin(key: int) -> None:
         _table.begin(key)
 
 
-def end(key: int, others: Iterable[int]) -> None:
+def end(key: int, open_keys: Iterable[int]) -> None:
     """Note the end of a block, and other open blocks. Called under a lock, as ``begin`` is."""
     global _table
     if _table is None and _IS_POSSIBLE:
         with suppress(OSError):  # no descriptor, no memory
-            _table = _Table([key, *others])
+            _table = _Table([key, *open_keys])
     if _table is not None:
         _table.end(key)
 
@@ -96,10 +96,10 @@ def end(key: int, others: Iterable[int]) -> None:
 def outwait(key: int) -> None:
     """Wait until a program starting now counts as started after the end of a block: 0.01 s at most."""
     while _table is not None and (ended := _table.ended_at(key)):
-        rest = _ticks(ended) + 1 - time.clock_gettime(time.CLOCK_BOOTTIME) * _PER_SECOND
-        if rest <= 0:
+        ticks = _ticks(ended) + 1 - time.clock_gettime(time.CLOCK_BOOTTIME) * _PER_SECOND
+        if ticks <= 0:
             break
-        time.sleep(rest / _PER_SECOND)
+        time.sleep(ticks / _PER_SECOND)
 
 
 def pass_on_end() -> None:

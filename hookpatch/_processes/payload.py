@@ -49,7 +49,7 @@ class Payload:
 
     Attributes:
         id: the id of a block handed on to this process, as JSON; empty for a block of this process.
-        left: why an item stays in this process, by the item's index among the requested items.
+        not_carried: why an item stays in this process, by the item's index among the requested items.
         is_in_environment: True when the block is around all child processes, and not only around a task's.
         is_required: True when no child process may lack an item.
         has_to_be_told: True when the environment is not enough: for a task's block, or with missing items to warn of.
@@ -58,7 +58,7 @@ class Payload:
     def __init__(
         self,
         pieces: Sequence[PayloadItem],
-        left: Mapping[int, NotCarried],
+        not_carried: Mapping[int, NotCarried],
         scope: Scope,
         require: bool,
         count: bool,
@@ -66,10 +66,10 @@ class Payload:
         id: str | None = None,
     ) -> None:
         self.id: Final = "" if id is None else written(id)
-        self.left: Final = left
-        self.is_empty: Final = not pieces and not left
+        self.not_carried: Final = not_carried
+        self.is_empty: Final = not pieces and not not_carried
         self.is_in_environment: Final = scope == "process"
-        self.has_to_be_told: Final = bool(left) or not self.is_in_environment
+        self.has_to_be_told: Final = bool(not_carried) or not self.is_in_environment
         self.is_required: Final = require
         self.pieces: Final = pieces
         self._block: OpenBlock | None = None
@@ -91,7 +91,7 @@ class Payload:
 
     def warn(self) -> None:
         """Warn of the items missing in a child process about to start."""
-        for item in self.left.values():
+        for item in self.not_carried.values():
             starts.warn(f"a process starts without {item}")
 
 
@@ -141,7 +141,7 @@ def key_of(id: str) -> int:
 
 
 def pack(
-    what: Sequence[str | Patch],
+    items: Sequence[str | Patch],
     options: Mapping[str, Mapping[str, Any]],
     children: Children,
     scope: Scope,
@@ -150,15 +150,15 @@ def pack(
 ) -> Payload:
     """Return the payload of a block; raise NotCarriedError if ``children`` requires an item that cannot be packed."""
     pieces: list[PayloadItem] = []
-    left: dict[int, NotCarried] = {}
-    for index, item in enumerate(what if children != "local" else ()):
+    not_carried: dict[int, NotCarried] = {}
+    for index, item in enumerate(items if children != "local" else ()):
         try:
             pieces.append(_packed_plugin(item, options) if isinstance(item, str) else _packed_patch(item))
         except NotCarried as error:
-            left[index] = NotCarried(error.of, error.why)  # a new error, without the frames of our callers
-    if children == "require" and left:
-        raise NotCarriedError([str(error) for error in left.values()])
-    return Payload(pieces, left, scope, children == "require", count, lock)
+            not_carried[index] = NotCarried(error.of, error.why)  # a new error, without the frames of our callers
+    if children == "require" and not_carried:
+        raise NotCarriedError([str(error) for error in not_carried.values()])
+    return Payload(pieces, not_carried, scope, children == "require", count, lock)
 
 
 def piece(item: Item) -> PayloadItem:
@@ -206,8 +206,8 @@ def _packed_plugin(name: str, options: Mapping[str, Mapping[str, Any]]) -> Paylo
 def _packed_patch(patch: Patch) -> PayloadItem:
     is_at_hand = patch.target is not None and patch.module is None and not isinstance(patch.target.start, type)
     if is_at_hand or patch.is_of_one_at_hand:
-        what = "its target" if is_at_hand else "its of="
-        raise NotCarried(_name(patch), f"{what} is an object at hand, which another process does not have")
+        part = "its target" if is_at_hand else "its of="
+        raise NotCarried(_name(patch), f"{part} is an object at hand, which another process does not have")
     if type(patch.change) is not FunctionType:
         return _packed(patch)
     module, name = patch.change.__module__, patch.change.__qualname__
@@ -263,8 +263,8 @@ class _TooLarge(Exception):
 class _Packer(pickle.Pickler):
     """Refuses large arrays and tensors before copying their bytes: a model of some gigabytes takes long to copy."""
 
-    def reducer_override(self, thing: Any) -> Any:
-        if hasattr(type(thing), "nbytes") and isinstance(thing.nbytes, int) and thing.nbytes > _ROOM:
+    def reducer_override(self, value: Any) -> Any:
+        if hasattr(type(value), "nbytes") and isinstance(value.nbytes, int) and value.nbytes > _ROOM:
             raise _TooLarge
         return NotImplemented
 

@@ -75,10 +75,10 @@ def hand_on_again_no_longer(number: int) -> bool:
     return is_ended
 
 
-def environment(blocks: Iterable[OpenBlock], given: Mapping[str, str] | None) -> dict[str, str]:
+def environment(blocks: Iterable[OpenBlock], env: Mapping[str, str] | None) -> dict[str, str]:
     """Return a copy of an environment that hands on only the given blocks; None is the environment of this process."""
     text = _text(blocks)
-    return _environment.handing_on(text) if given is None else _environment.with_text(given, text)
+    return _environment.handing_on(text) if env is None else _environment.with_text(env, text)
 
 
 def read(text: str) -> tuple[str, list[dict[str, Any]]]:
@@ -214,13 +214,13 @@ def _write() -> None:
 def _text(blocks: Iterable[OpenBlock]) -> str:
     """Return the JSON list of blocks; of a block without room, a note of the missing items."""
     texts: list[str] = []
-    taken = 0
+    length = 0
     for block in blocks:
         text = block.text(main=False)
-        text = text if taken + len(text) <= _ROOM else block.notes
-        if text and taken + len(text) <= _WITH_NOTES:
+        text = text if length + len(text) <= _ROOM else block.notes
+        if text and length + len(text) <= _WITH_NOTES:
             texts.append(text)
-            taken += len(text) + 1
+            length += len(text) + 1
     return f'{{"from": "{liveness.process()}", "blocks": [{",".join(texts)}]}}' if texts else ""
 
 

@@ -40,9 +40,9 @@ def write_calls(session: Session) -> None:
     """Write the calls of a session's patches to stderr, and the required patches never called."""
     counted = [patch for patch in session.report() if patch.calls]
     lines = (f"{patch.target} ({patch.plugin}): {patch.calls_in_words}" for patch in counted)
-    write_line(*lines, who=of_this_process())
+    write_line(*lines, speaker=of_this_process())
     warnings = map(NeverCalledWarning, never_called(session.entries))
-    write_line(*map(for_stderr, warnings), kind="warning", who=of_this_process())
+    write_line(*map(for_stderr, warnings), kind="warning", speaker=of_this_process())
 
 
 def write_reports_in(folder: str) -> ReportFile:
@@ -190,7 +190,7 @@ class ReportFile:
             self.write(ended=True)
         if self._is_first:
             with suppress(SettingError):  # no report file could be written
-                write_line(*receipts(self._folder, self._root).problems, kind="warning", who=of_this_process())
+                write_line(*receipts(self._folder, self._root).problems, kind="warning", speaker=of_this_process())
 
     def _fork(self) -> None:
         self._lock.release()

@@ -90,7 +90,7 @@ def _timeline(run: RunReport) -> str:
 def _row(process: ProcessReport, begin: float, length: float) -> str:
     began = process.began or begin
     written = process.written or began
-    left = min(100 * (began - begin) / length, 100)  # a clock may have gone back
+    offset = min(100 * (began - begin) / length, 100)  # a clock may have gone back
     wide = min(max(100 * (written - began) / length, 0.4), 100)
     marks = "".join(
         # A forked process has the patches of its parent from its own start on.
@@ -104,8 +104,8 @@ def _row(process: ProcessReport, begin: float, length: float) -> str:
     words = f"began at {_seconds(began - begin)}, " + ("ended" if process.ended else "last heard of")
     return (
         f"<li>{_link_to(process)}<span class=track>"
-        f'<span class="bar{"" if process.ended else " open"}" style="left:{left:.2f}%;width:{wide:.2f}%"></span>{marks}'
-        f"</span><span class=hidden>{escape(words)} at {_seconds(written - begin)}</span></li>"
+        f'<span class="bar{"" if process.ended else " open"}" style="left:{offset:.2f}%;width:{wide:.2f}%"></span>'
+        f"{marks}</span><span class=hidden>{escape(words)} at {_seconds(written - begin)}</span></li>"
     )
 
 
@@ -147,7 +147,7 @@ def _patch(patch: PatchReport, begin: float) -> str:
     if patch.upstream:
         lines.append(f"<li><b>upstream</b> {_link(patch.upstream)}</li>")
     target = f"<code>{escape(patch.target)}</code> <small>{escape(patch.verb)}</small>{place}"
-    more = f"<ul class=notes>{''.join(lines)}</ul>" if lines else ""
+    note_list = f"<ul class=notes>{''.join(lines)}</ul>" if lines else ""
     calls = "not counted" if patch.calls is None else patch.calls_in_words
     plugin = "<small>active()</small>"
     if patch.plugin is not None:
@@ -156,7 +156,7 @@ def _patch(patch: PatchReport, begin: float) -> str:
     times += [] if patch.ended_at is None else [f"until {_seconds(patch.ended_at - begin)}"]
     cells = (
         ("state", _badge(patch.state)),
-        ("target", target + more),
+        ("target", target + note_list),
         ("plugin", plugin),
         ("calls", escape(calls)),
         ("applied", escape("; ".join(times) or "never")),

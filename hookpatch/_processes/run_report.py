@@ -167,8 +167,8 @@ def receipts(folder: str | os.PathLike[str], run: str | None = None) -> RunRepor
     where = os.fspath(folder)
     files, unread = _files_in(where)
     if not files:
-        more = f", and {len(unread) - _FEW} more" if len(unread) > _FEW else ""
-        listed = f"; {'; '.join(unread[:_FEW])}{more}" if unread else ""
+        remainder = f", and {len(unread) - _FEW} more" if len(unread) > _FEW else ""
+        listed = f"; {'; '.join(unread[:_FEW])}{remainder}" if unread else ""
         raise SettingError(
             "report", f"no process has left one in {where}; `hookpatch run --report {where}` has them do so{listed}"
         )
@@ -243,8 +243,8 @@ def _problems(file: _Process, first: _Process) -> Iterator[str]:
     yield from file.problems
     yield from filter(None, map(problem_of, file.patches))
     if file.asked != first.asked:
-        asked, others = (", ".join(process.asked) or "nothing" for process in (file, first))
-        yield f"its environment asks for {asked}; that of process {first.pid} asks for {others}"
+        own_names, first_names = (", ".join(process.asked) or "nothing" for process in (file, first))
+        yield f"its environment asks for {own_names}; that of process {first.pid} asks for {first_names}"
     versions = {patch.plugin: patch.distribution for patch in first.patches}
     for plugin in dict.fromkeys(patch.plugin for patch in file.patches):
         version = next(patch.distribution for patch in file.patches if patch.plugin == plugin)

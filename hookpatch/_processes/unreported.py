@@ -21,7 +21,7 @@ def unreported(files: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
     for file in reversed(files):
         children.setdefault((file.host, file.ppid), []).append(file)
     for file in files:
-        rest = [
+        unnumbered = [
             child
             for child in children.get((file.host, file.pid), ())
             if (child.host, child.pid) not in numbered and not child.forked
@@ -29,12 +29,17 @@ def unreported(files: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
         for started in reversed(file.started):  # a report belongs to the last program started earlier
             if started.pid is None:
                 match = next(
-                    (one for one in rest if one.began >= started.after and _is_of(started.argv, one.argv)), None
+                    (
+                        candidate
+                        for candidate in unnumbered
+                        if candidate.began >= started.after and _is_of(started.argv, candidate.argv)
+                    ),
+                    None,
                 )
                 if match is None:
                     yield file, started
                 else:
-                    rest.remove(match)
+                    unnumbered.remove(match)
                 continue
             process = file.host, started.pid
             is_by_shell = process in children and started.pid != file.pid

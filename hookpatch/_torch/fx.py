@@ -25,16 +25,16 @@ def trace(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
     """
 
     def create(root_fn: Any, is_module: bool, concrete_args: Any = None) -> Any:
-        seen = inspect.unwrap(root_fn)
-        if type(seen) is FunctionType and (is_trampoline(seen) or is_changed_in_place(seen)):
-            parameters = inspect.signature(seen).parameters.values()
+        unwrapped = inspect.unwrap(root_fn)
+        if type(unwrapped) is FunctionType and (is_trampoline(unwrapped) or is_changed_in_place(unwrapped)):
+            parameters = inspect.signature(unwrapped).parameters.values()
             if not isinstance(concrete_args, tuple) and any(parameter.kind in PACKED for parameter in parameters):
                 problem = "it gives collected arguments as one input; trace it where the patch is not on"
-                raise BypassError(f"{seen.__module__}:{seen.__qualname__}", _TRACE, problem)
-            if need := needs_the_call(seen):
+                raise BypassError(f"{unwrapped.__module__}:{unwrapped.__qualname__}", _TRACE, problem)
+            if need := needs_the_call(unwrapped):
                 problem = f"{need}; trace it where the patch is not on"
-                raise BypassError(f"{seen.__module__}:{seen.__qualname__}", _TRACE, problem)
-            root_fn = _with_parameters([*parameters], like=seen, call=root_fn)
+                raise BypassError(f"{unwrapped.__module__}:{unwrapped.__qualname__}", _TRACE, problem)
+            root_fn = _with_parameters([*parameters], like=unwrapped, call=root_fn)
         return wrapped(root_fn, is_module, concrete_args)
 
     return create(*args, **kwargs)
@@ -48,9 +48,9 @@ def _with_parameters(parameters: list[Parameter], like: FunctionType, call: Call
         Parameter.VAR_KEYWORD: "**{0}",
         Parameter.KEYWORD_ONLY: "{0}={0}",
     }
-    given = ", ".join(forms.get(parameter.kind, "{0}").format(parameter.name) for parameter in parameters)
+    arguments = ", ".join(forms.get(parameter.kind, "{0}").format(parameter.name) for parameter in parameters)
     space: dict[str, Any] = {_CALL: call}
-    exec(f"def forward{Signature(bare)}: return {_CALL}({given})", space)
+    exec(f"def forward{Signature(bare)}: return {_CALL}({arguments})", space)
     function = cast(FunctionType, space["forward"])
     function.__name__, function.__annotations__ = like.__name__, like.__annotations__
     vars(function)["__signature__"] = Signature(parameters)  # fx reads defaults here

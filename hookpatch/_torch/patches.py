@@ -62,8 +62,8 @@ def may_carry_no_longer(sites: Sequence[Site]) -> bool:
     """Return True if ``carry_no_longer`` can restore the torch functions of sites. Asked on the road."""
     if not _carriers.sessions:
         return True
-    others = {target for target, users in needed.users.items() if not users.keys() <= set(sites)}
-    return not _pending and _carriers.may_end_again(others)
+    needed_elsewhere = {target for target, users in needed.users.items() if not users.keys() <= set(sites)}
+    return not _pending and _carriers.may_end_again(needed_elsewhere)
 
 
 def carry_no_longer(sites: Sequence[Site]) -> bool:
@@ -98,13 +98,13 @@ def _is_there_by_name(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> An
 def _dispatch_once(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     # A torch function passes itself, found by name: our wrapper, which is running already. A mode or tensor subclass
     # must get the original instead; for a function patched in place the copy.
-    function, *others = args
+    function, *arguments = args
     for site in list(needed.sites):
         slot = site.slot
         if function is (slot.owner if isinstance(slot, FunctionSlot) else inner(site.stands)):
             function = needed.original(site)
             break
-    return wrapped(function, *others, **kwargs)
+    return wrapped(function, *arguments, **kwargs)
 
 
 def _refuse_class(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -133,14 +133,18 @@ def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             raise
         if all(layer.wraps for site in blamed for layer in site.layers):
             problem = "it calls a patched method in Python, with neither default values nor class methods"
-            now = f"give all arguments, or {ELSEWHERE}"
+            remedy = f"give all arguments, or {ELSEWHERE}"
         else:
-            problem, now = "it cannot compile what was put there", f"put there what it can compile, or {ELSEWHERE}"
-        raise BypassError(_targets(blamed), SCRIPT, f"{problem}; {now}") from error
+            problem, remedy = "it cannot compile what was put there", f"put there what it can compile, or {ELSEWHERE}"
+        raise BypassError(_targets(blamed), SCRIPT, f"{problem}; {remedy}") from error
     # The tallies of patched methods note a module scripted with their classes.
     parts = dict(args[0].named_modules())
     classes = {cls for part in parts.values() for cls in mro(type(part))}
-    met = {site: found for site in list(needed.sites) if (found := classes.intersection(needed.methods_of(site.slot)))}
+    met = {
+        site: patched_classes
+        for site in list(needed.sites)
+        if (patched_classes := classes.intersection(needed.methods_of(site.slot)))
+    }
     for layer in chain.from_iterable(site.layers for site in met):
         if (tally := getattr(layer.call, "tally", None)) is not None:
             tally.captured("script")
@@ -155,10 +159,12 @@ def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     asking = [site for site in met if any(layer.callers is not None for layer in site.layers)]
     if asking and not is_traced:
         raise BypassError(_targets(asking), SCRIPT, f"{ASKS_CALLER}; {ELSEWHERE}")
-    in_python = {site: found for site, found in met.items() if site.stand_ins and not is_traced}
+    in_python = {site: patched_classes for site, patched_classes in met.items() if site.stand_ins and not is_traced}
     for name, scripted in module.named_modules() if in_python else ():
         classes_here = mro(type(parts[name])) if name in parts else ()
-        if of_part := [site for site, found in in_python.items() if not found.isdisjoint(classes_here)]:
+        if of_part := [
+            site for site, patched_classes in in_python.items() if not patched_classes.isdisjoint(classes_here)
+        ]:
             _complete(parts[name], scripted, of_part, is_whole=scripted is module)
     return module
 

@@ -132,7 +132,7 @@ def _unguarded(site: Site) -> Iterable[type]:
     for cls in classes_of(site.slot):
         yield from classes(cls)
         if issubclass(cls, type):
-            yield from (other for other in classes() if isinstance(other, cls))
+            yield from (instance for instance in classes() if isinstance(instance, cls))
 
 
 def _code_of(value: Any) -> list[CodeType]:

@@ -64,15 +64,15 @@ def differing(old: ast.ClassDef, new: ast.ClassDef) -> Difference:
 
 
 def to_run_anew(
-    new: ast.ClassDef, names: set[str], came: Sequence[ast.stmt], stays: set[str]
+    new: ast.ClassDef, names: set[str], added: Sequence[ast.stmt], stays: set[str]
 ) -> tuple[list[ast.stmt], list[str]]:
     """Return the statements to run for new values of names, with all statements that read or bind the same names.
 
     A function in ``stays`` with new defaults is not defined anew: the second list has the names of these functions.
     The bound names of the statements are added to ``names``.
     """
-    chosen: dict[int, ast.stmt] = {id(node): node for node in came}
-    for node in came:
+    chosen: dict[int, ast.stmt] = {id(node): node for node in added}
+    for node in added:
         names |= bound_by(node, new)
     count = -1
     while count != len(chosen):
