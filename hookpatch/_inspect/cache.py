@@ -94,14 +94,14 @@ def files(*_: object) -> dict[str, Any]:
 @cache
 def watch_files() -> None:
     """Note from now on which files and folders this process reads. The note cannot be ended: for a child process."""
-    kept = _folder()
+    cache_folder = _folder()
 
     def note(event: str, arguments: tuple[Any, ...]) -> None:
         if event in _READING and isinstance(path := arguments[0] if arguments[0] is not None else ".", str):
             is_read = event != "open" or not arguments[2] & (os.O_WRONLY | os.O_RDWR)
             if is_read and not path.endswith(".pyc") and not path.startswith(_NO_FILES):
                 path = os.path.abspath(path)
-                if path != kept:
+                if path != cache_folder:
                     _read[path] = None
 
     sys.addaudithook(note)

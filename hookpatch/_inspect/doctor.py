@@ -88,9 +88,9 @@ def _distributions() -> Iterator[Finding]:
         for distribution, names in distributions_in(folder).items():
             if len(names) > 1:
                 newest = max(names, key=lambda name: os.stat(os.path.join(folder, name)).st_mtime_ns)
-                others = ", ".join(os.path.join(folder, name) for name in names if name != newest)
-                found = f"{distribution} is in {folder} {len(names)} times: {', '.join(names)}; {newest} counts"
-                yield Finding("distribution", found, f"delete {others}; then install {distribution} anew")
+                old_folders = ", ".join(os.path.join(folder, name) for name in names if name != newest)
+                problem = f"{distribution} is in {folder} {len(names)} times: {', '.join(names)}; {newest} counts"
+                yield Finding("distribution", problem, f"delete {old_folders}; then install {distribution} anew")
 
 
 # Runs in a new interpreter. The value "," of HOOKPATCH_PLUGINS starts hookpatch and selects no plugin.
@@ -104,16 +104,16 @@ print(json.dumps({"folders": folders, "active": module and module.__file__}))
 
 def _startup_files() -> Iterator[Finding]:
     environment = {**_environment.without_ours(), _environment.PLUGINS: ","}
-    done = subprocess.run([sys.executable, "-P", "-c", _PROBE], env=environment, capture_output=True, text=True)
-    if done.returncode or not done.stdout:
-        yield Finding("start-up", f"a new Python fails: {done.stderr.strip()}", "correct what the message names")
+    completed = subprocess.run([sys.executable, "-P", "-c", _PROBE], env=environment, capture_output=True, text=True)
+    if completed.returncode or not completed.stdout:
+        yield Finding("start-up", f"a new Python fails: {completed.stderr.strip()}", "correct what the message names")
         return
-    seen: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    paths = [path for folder in dict.fromkeys(seen["folders"]) if (path := Path(folder, "hookpatch.pth")).exists()]
-    for folder in seen["folders"]:
-        if sys.version_info >= (3, 15) and (other := Path(folder, "hookpatch.start")).exists():
+    probe: dict[str, Any] = json.loads(completed.stdout.splitlines()[-1])
+    paths = [path for folder in dict.fromkeys(probe["folders"]) if (path := Path(folder, "hookpatch.pth")).exists()]
+    for folder in probe["folders"]:
+        if sys.version_info >= (3, 15) and (start_file := Path(folder, "hookpatch.start")).exists():
             problem = "Python 3.15 and later ignore hookpatch.pth beside it: it is of another version"
-            yield Finding("start-up file", str(other), f"{problem}; install hookpatch anew")
+            yield Finding("start-up file", str(start_file), f"{problem}; install hookpatch anew")
     for path in paths:
         changed = path.read_text(encoding="utf-8", errors="replace") != LINE
         remedy = "it is of another version, or was changed: install hookpatch anew" if changed else None
@@ -123,7 +123,7 @@ def _startup_files() -> Iterator[Finding]:
         yield Finding("start-up file", "none in a site-packages folder", f"{mend}`hookpatch run` does without")
     elif len(paths) > 1:
         yield Finding("start-up file", f"{len(paths)} of them", "uninstall hookpatch from all folders but one")
-    mine, active = Path(__file__).parents[1] / "_startup.py", seen["active"]
+    mine, active = Path(__file__).parents[1] / "_startup.py", probe["active"]
     if active is not None and os.path.samefile(active, mine):
         yield Finding("start-up", f"active in a new Python, from {mine.parent}")
     elif active is not None:
@@ -223,11 +223,13 @@ def _settings(config: Config | None, has_plugins: bool) -> Iterator[Finding]:
 
 def _plugins() -> Iterator[Finding]:
     """Yield findings on the variables and on each plugin. Plugins are loaded in a process that is thrown away."""
-    asked, was_found = ", ".join(_selection.asked_names()), _selection.config_was_found()
-    of_variables: Any = variables(was_found) if not asked else next(results_of([(f"{__name__}:variables", was_found)]))
+    requested, was_found = ", ".join(_selection.asked_names()), _selection.config_was_found()
+    of_variables: Any = (
+        variables(was_found) if not requested else next(results_of([(f"{__name__}:variables", was_found)]))
+    )
     if isinstance(of_variables, Ended):
-        found = f"the process that loaded the plugins asked for ({asked}) {of_variables}"
-        yield Finding(_environment.PLUGINS, found, "leave out the plugin that does that; its line below names it")
+        problem = f"the process that loaded the plugins asked for ({requested}) {of_variables}"
+        yield Finding(_environment.PLUGINS, problem, "leave out the plugin that does that; its line below names it")
     else:
         yield from (Finding(*finding) for finding in of_variables)
     plugins = installed()
@@ -235,20 +237,20 @@ def _plugins() -> Iterator[Finding]:
         yield from _plugin(plugin, facts)
 
 
-def _plugin(plugin: Installed, seen: Seen) -> Iterator[Finding]:
+def _plugin(plugin: Installed, facts: Seen) -> Iterator[Finding]:
     about = f"plugin {plugin.name}"
-    twins = Counter(_selection.normalise(other.name) for other in installed())
+    twins = Counter(_selection.normalise(twin.name) for twin in installed())
     if twins[_selection.normalise(plugin.name)] > 1:
         mend = f"ask for {plugin.name}@{plugin.distribution}, or uninstall one of the two"
         yield Finding(about, f"{plugin.origin} is not the only one to offer this name", mend)
-    match seen.status:
+    match facts.status:
         case "commands":
             yield Finding(about, f"commands: hookpatch {plugin.name}")
         case "needs options":
-            yield Finding(about, f"needs options: {seen.problem}")
+            yield Finding(about, f"needs options: {facts.problem}")
         case "broken" | "not allowed":
-            yield Finding(about, str(seen.problem), "fix or uninstall it")
-    for patch in seen.planned:
+            yield Finding(about, str(facts.problem), "fix or uninstall it")
+    for patch in facts.planned:
         is_seen = patch["finding"] != "not looked at"
-        found = f"{patch['verb']} {patch['target']}{'' if is_seen else ', not looked at'}"
-        yield Finding(about, found, (is_seen and patch["reason"]) or "; ".join(patch["warnings"]) or None)
+        description = f"{patch['verb']} {patch['target']}{'' if is_seen else ', not looked at'}"
+        yield Finding(about, description, (is_seen and patch["reason"]) or "; ".join(patch["warnings"]) or None)

@@ -52,13 +52,13 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
         if target is not None and issubclass(type(beneath(seen_from(target, module, owner))), type):
             return outcome  # statements of its body may run for that, and in no process of the user
         # A session skips the check of an optional patch, and finds out when it applies the patch.
-        asked = requested._replace(patch=replace(patch, required=True))
-        held = lifecycle_of(asked, (0, 0), Ledger(), "warn", drift=drift).check()
+        as_required = requested._replace(patch=replace(patch, required=True))
+        referents = lifecycle_of(as_required, (0, 0), Ledger(), "warn", drift=drift).check()
         if patch.target is not None:
             slot = seen_from(patch.target, module, owner)
             value = inner(beneath(slot))
             if patch.target.of_instances is None:
-                is_in_place = patch.reach == "everywhere" and not held and type(value) is FunctionType
+                is_in_place = patch.reach == "everywhere" and not referents and type(value) is FunctionType
                 function = value if is_in_place else None
                 _check_signature(requested, slot)
             warnings = (*warnings, *proxied(patch, value))
@@ -83,7 +83,7 @@ def _by_matches(requested: Requested, drift: Drift | None) -> Outcome:
     with imports.for_ourselves():
         from hookpatch._session.rules import Rule  # few patches are rules
 
-    rule = Rule(requested, Ledger(), "warn", lambda asked: lifecycle_of(asked, (0, 0), Ledger(), "warn"))
+    rule = Rule(requested, Ledger(), "warn", lambda request: lifecycle_of(request, (0, 0), Ledger(), "warn"))
     try:
         patches, in_words = rule.planned()
     except ApplyError as error:

@@ -32,8 +32,11 @@ def wrapping(value: Any, slot: Slot) -> Wrapping | None:
     if (mock := _mock_of(callee)) is not None:
         return _of_mock(mock, slot)
     if issubclass(kind, functools.partial):
-        given = [*map(in_words, callee.args), *(f"{name}={in_words(value)}" for name, value in callee.keywords.items())]
-        note = f"gives {', '.join(given)}" if given else None
+        arguments = [
+            *map(in_words, callee.args),
+            *(f"{name}={in_words(value)}" for name, value in callee.keywords.items()),
+        ]
+        note = f"gives {', '.join(arguments)}" if arguments else None
         return Wrapping("functools.partial", short_name(callee.func), location(callee.func), callee.func, note)
     if issubclass(kind, functools.partialmethod):
         return Wrapping("functools.partialmethod", short_name(callee.func), location(callee.func), callee.func)

@@ -204,10 +204,10 @@ def plan(
         if not isinstance(item, (str, Patch)):
             raise SettingError("plan()", f"takes plugin names and patches, not {a_kind(item)}")
     names = [item for item in what if isinstance(item, str)]
-    asked = asked_for(names, options, "plan()")
-    host, by_name = load(asked)
+    selected = asked_for(names, options, "plan()")
+    host, by_name = load(selected)
     if host is not None:
-        check(host.relations, asked.asked_by, relations_here())
+        check(host.relations, selected.asked_by, relations_here())
     locked = lock_of(lock, on_drift, "plan")
     items: list[tuple[str | Patch, list[Requested]]] = []
     for item in what:
@@ -215,7 +215,7 @@ def plan(
             items.append((item, [Requested(item)]))
         elif (requests := by_name.pop(normalise(item), None)) is not None:
             items.append((item, requests))
-    return plan_of(items, asked.options, locked, Look(imports), partial(by_target, drift=load_drift(locked)))
+    return plan_of(items, selected.options, locked, Look(imports), partial(by_target, drift=load_drift(locked)))
 
 
 def plan_of(
@@ -223,17 +223,19 @@ def plan_of(
     options: Mapping[str, Mapping[str, Any]],
     lock: tuple[str, OnDrift] | None,
     look: Look,
-    here: Callable[[Requested], Outcome] | None = None,
+    look_here: Callable[[Requested], Outcome] | None = None,
 ) -> Plan:
     """Return the plan of a selection: of plugins, each with its patches, and of patches.
 
-    ``here`` looks at the targets that this process has imported; else the child process looks at all targets.
+    ``look_here`` looks at the targets that this process has imported; else the child process looks at all targets.
     """
     requests = [request for _, requests in items for request in requests]
     modules = {request.patch.module for request in requests}
     presences = {None: OF_OBJECT} | {name: OF_OBJECT if name is None else presence_of(name) for name in modules}
     outcomes = [
-        here(request) if here is not None and presences[request.patch.module].imported else by_version(request)
+        look_here(request)
+        if look_here is not None and presences[request.patch.module].imported
+        else by_version(request)
         for request in requests
     ]
     to_look = [
@@ -260,7 +262,7 @@ def plan_alone(
     plugin: Installed, patches: Iterable[Patch], options: Mapping[str, Mapping[str, Any]], look: Look
 ) -> Plan:
     """Return the plan of the patches of one plugin, as ``hookpatch plan`` with its name alone has it."""
-    names = [normalise(other.name) for other in installed()]
+    names = [normalise(candidate.name) for candidate in installed()]
     is_alone = names.count(normalise(plugin.name)) == 1
     name = plugin.name if is_alone else f"{plugin.name}@{plugin.distribution}"
     requests = [Requested(patch, plugin.name, plugin.origin) for patch in patches]
@@ -316,7 +318,7 @@ def _planned(tried: _Tried) -> PlannedPatch:
 
 def _in_order(address: str, tried: Sequence[_Tried], patches: list[PlannedPatch]) -> list[PlannedPatch]:
     """Return the patches with their places: as a session has put them, else added in the order of selection."""
-    depths = {index: one.outcome.depth for index, one in enumerate(tried) if patches[index].finding in _PLACED}
+    depths = {index: row.outcome.depth for index, row in enumerate(tried) if patches[index].finding in _PLACED}
     if all(depth is not None for depth in depths.values()):
         for place, index in enumerate(sorted(depths, key=lambda index: depths[index] or ()), 1):
             patches[index] = replace(patches[index], place=place)

@@ -92,22 +92,22 @@ def rehearse(
     outcomes: dict[int, Outcome] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", HookpatchWarning)  # the ledger has the warnings
-        left = list(range(len(requests)))
+        remaining = list(range(len(requests)))
         while True:
-            session = Session([requests[index] for index in left], also=also, drift=drift)
+            session = Session([requests[index] for index in remaining], also=also, drift=drift)
             try:
                 session.open()
                 break
             except Exception as error:  # a step to a target may run foreign code
                 failed = [entry for entry in session.entries if entry.state == "failed"]
                 refused = {id(entry.asked.rule or entry.asked): entry for entry in failed}
-                for index in list(left):
+                for index in list(remaining):
                     entry = refused.get(id(requests[index]))
                     if entry is not None or not refused:  # else the session as a whole was refused
                         outcomes[index] = _refused(error)
-                        left.remove(index)
+                        remaining.remove(index)
         try:
-            outcomes |= _outcomes(session, {index: requests[index] for index in left}, on_import)
+            outcomes |= _outcomes(session, {index: requests[index] for index in remaining}, on_import)
         finally:
             with suppress(HookpatchError):  # a patch may require calls, and a rehearsal makes no call
                 session.close()
@@ -171,11 +171,11 @@ def _import_matching(module: str, on_import: Callable[[str], object]) -> Outcome
     if "*" not in module:
         on_import(module)
         return _import(module)
-    found = matching_modules(module)
-    for name in found:
+    names = matching_modules(module)
+    for name in names:
         on_import(name)
         _import(name)
-    return None if found else Outcome("waiting", f"there is no module {module}", "ModuleNotFoundError")
+    return None if names else Outcome("waiting", f"there is no module {module}", "ModuleNotFoundError")
 
 
 def _import(module: str) -> Outcome | None:
@@ -194,7 +194,7 @@ def _import(module: str) -> Outcome | None:
 
 def _depths(session: Session) -> dict[tuple[int, str], tuple[int, int]]:
     """Return the depth of each applied patch of a session by place and address: a changed function is reached last."""
-    number = next(number for number, other in open_sessions().items() if other is session)
+    number = next(number for number, open_session in open_sessions().items() if open_session is session)
     depths: dict[tuple[int, str], tuple[int, int]] = {}
     for site in patched():
         for index, layer in enumerate(site.layers):

@@ -107,8 +107,8 @@ def has_pip() -> bool:
 def install(release: str, *words: str) -> str | None:
     """Install a release such as ``onnxsim==0.7.3`` with pip; return the last line of pip's error, None on success."""
     fixed = ["--quiet", "--disable-pip-version-check", "--no-input", "--only-binary=:all:"]
-    done = run([*PYTHON, "-m", "pip", "install", *fixed, *words, release])
-    return None if done.returncode == 0 else last_line(done)
+    completed = run([*PYTHON, "-m", "pip", "install", *fixed, *words, release])
+    return None if completed.returncode == 0 else last_line(completed)
 
 
 def run(command: Sequence[str], folder: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -122,8 +122,8 @@ def run(command: Sequence[str], folder: str | None = None) -> subprocess.Complet
     return subprocess.run(command, env=variables, cwd=folder, capture_output=True, text=True, errors="replace")
 
 
-def last_line(done: subprocess.CompletedProcess[str]) -> str:
+def last_line(completed: subprocess.CompletedProcess[str]) -> str:
     """Return the line of a command's output that names the error."""
-    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+    lines = [line.strip() for line in (completed.stderr or completed.stdout).splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")]
-    return (errors or lines or [f"it ended with status {done.returncode}"])[-1].removeprefix("ERROR:").strip()
+    return (errors or lines or [f"it ended with status {completed.returncode}"])[-1].removeprefix("ERROR:").strip()

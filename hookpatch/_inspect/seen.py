@@ -65,10 +65,10 @@ def seen(plugins: Sequence[Installed], look: Look, asked_by: str, limit: float =
 _OF_A_SHELL: Final = ("_", "COLUMNS", "LINES", "OLDPWD", "PWD", "SHLVL")
 
 
-def _lasts(seen: Seen, look: Look) -> bool:
+def _lasts(facts: Seen, look: Look) -> bool:
     """Return True for facts that hold until a file changes."""
-    unseen = look.imports and any(patch["finding"] == "not looked at" for patch in seen.planned)
-    return seen.status not in ("broken", "misconfigured") and not unseen
+    unseen = look.imports and any(patch["finding"] == "not looked at" for patch in facts.planned)
+    return facts.status not in ("broken", "misconfigured") and not unseen
 
 
 def _of_ended(plugin: Installed, end: Exception) -> Seen:

@@ -50,7 +50,7 @@ def outcomes_of(
     look: Look,
 ) -> list[list[Outcome]]:
     """Return the outcomes of the patches of each item, as one selection: a plugin with its patches, or a patch."""
-    payload = pack([what for what, _ in items], options, "inherit", "process", False)
+    payload = pack([item for item, _ in items], options, "inherit", "process", False)
     task = {"path": [*map(os.fspath, sys.path)], "items": [piece.text for piece in payload.pieces], "lock": lock}
     key = cache.key_of(task)
     results = None if look.anew else cache.find(key)
@@ -60,9 +60,9 @@ def outcomes_of(
             cache.keep(key, results, files)
     elif results is None:
         results = ["its module was not imported to look"] * len(payload.pieces)
-    found = iter(results)
+    rows = iter(results)
     return [
-        _matched(payload.not_carried[index].why if index in payload.not_carried else next(found), requests)
+        _matched(payload.not_carried[index].why if index in payload.not_carried else next(rows), requests)
         for index, (_, requests) in enumerate(items)
     ]
 

@@ -121,9 +121,9 @@ class _LayerWalk:
     def slot(self, slot: Slot) -> None:
         """Add the layers of a slot."""
         site = self.sites.get(slot.key)
-        in_place = [other for other in self.sites.values() if isinstance(other.slot, FunctionSlot)]
-        at_home = [(other, layer, layer.home) for other in in_place for layer in other.layers]
-        self._homes |= {other: layer for other, layer, home in at_home if home and home[0].key == slot.key}
+        in_place = [owner for owner in self.sites.values() if isinstance(owner.slot, FunctionSlot)]
+        at_home = [(owner, layer, layer.home) for owner in in_place for layer in owner.layers]
+        self._homes |= {owner: layer for owner, layer, home in at_home if home and home[0].key == slot.key}
         value = slot.read()
         self._form = _FORMS.get(type(value if site is None else site.original))
         if value is ABSENT:
@@ -183,11 +183,11 @@ class _LayerWalk:
         """Add the layers of our wrapper, or a note on the ended session; return the slot and site of the layers."""
         for layer in layers:
             if site is None or layer not in site.layers:
-                site = next((other for other in self.sites.values() if layer in other.layers), None)
+                site = next((candidate for candidate in self.sites.values() if layer in candidate.layers), None)
             slot = slot if site is None else site.slot
             self._add_patch(layer, site)
         stand_ins = site.stand_ins if site is not None else ()
-        if not layers and not any(_is_of(one, value) for one in stand_ins):
+        if not layers and not any(_is_of(candidate, value) for candidate in stand_ins):
             note = "passes through: its session has ended, and somebody else has put it there or keeps it"
             self._add(LayerReport("hookpatch", "ended", short_name(value), location(value), note=note))
         return slot, site
@@ -195,7 +195,9 @@ class _LayerWalk:
     def _layer_of(self, value: Any, site: Site) -> Layer | None:
         """Return the layer that has written a value into the slot."""
         for layer in site.layers:
-            if layer not in self._reported and any(same(put, value) or put is inner(value) for put in layer.put):
+            if layer not in self._reported and any(
+                same(written, value) or written is inner(value) for written in layer.put
+            ):
                 return layer
         return None
 
@@ -287,9 +289,9 @@ class _LayerWalk:
         self._add(report)
 
 
-def _is_of(one: stand_in.StandIn, value: Any) -> bool:
+def _is_of(candidate: stand_in.StandIn, value: Any) -> bool:
     """Return True if a value is the wrapper of a stand-in, or the function called by changed code."""
-    seen, callee = inner(one.seen), inner(value)
-    if type(seen) is not FunctionType or type(callee) is not FunctionType:
-        return seen is callee
-    return link_of(seen) is link_of(callee)
+    wrapper, callee = inner(candidate.seen), inner(value)
+    if type(wrapper) is not FunctionType or type(callee) is not FunctionType:
+        return wrapper is callee
+    return link_of(wrapper) is link_of(callee)

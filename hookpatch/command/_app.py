@@ -148,7 +148,7 @@ def command(name: str) -> Any:
     file, _, function = COMMANDS[name][0].partition(":")
     module = import_module(f"{__package__}.{file}")
     kind = getattr(module, f"{function.title()}Command", Command)
-    return _only(name, lambda one: one.command(name, cls=kind)(getattr(module, function)))
+    return _only(name, lambda app: app.command(name, cls=kind)(getattr(module, function)))
 
 
 def run_app(settings: SimpleNamespace) -> Any:
@@ -167,10 +167,10 @@ def run(
 
 def _only(name: str, add: Any, **settings: Any) -> Any:
     """Return the group of the commands added to an app by a function, or the only command with the group's name."""
-    one = typer.Typer(name=name, add_completion=False, **_SETTINGS, **settings)
-    one.callback()(lambda: None)  # without a callback typer drops the name of a single command
-    add(one)
-    group: Any = typer.main.get_command(one)
+    app = typer.Typer(name=name, add_completion=False, **_SETTINGS, **settings)
+    app.callback()(lambda: None)  # without a callback typer drops the name of a single command
+    add(app)
+    group: Any = typer.main.get_command(app)
     for of_group in group.commands.values():
         for param in of_group.params:
             if param.param_type_name == "argument":  # the metavar names the argument; typer adds <list[str]>
@@ -184,19 +184,19 @@ def _commands_of(plugin: Installed, asked_by: str) -> Any:
     host = Host()
     with imports_aside():
         loaded = host.plugin(plugin, asked_by)
-    return _only(plugin.name, lambda one: host.add_commands(loaded, one), help=loaded.description)
+    return _only(plugin.name, lambda app: host.add_commands(loaded, app), help=loaded.description)
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         from importlib.metadata import version
 
         typer.echo(f"hookpatch {version('hookpatch')}")
         raise typer.Exit
 
 
-def _keep_traceback(context: typer.Context, asked: bool) -> None:
-    context.ensure_object(SimpleNamespace).traceback = asked  # main() passes the object
+def _keep_traceback(context: typer.Context, is_requested: bool) -> None:
+    context.ensure_object(SimpleNamespace).traceback = is_requested  # main() passes the object
 
 
 @app.callback()

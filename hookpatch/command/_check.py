@@ -65,10 +65,10 @@ def check(
     """
     lock = lock_of(path)
     with imports_aside():
-        given = named("check", names or (), option or (), lock)
+        selected = named("check", names or (), option or (), lock)
     if against is not None:
-        changed = {name: of for name, of in given.options.items() if lock is None or lock.options.get(name) != of}
-        words = [*given.names, *(word for text in words_of(changed, "--against") for word in ("-o", text))]
+        changed = {name: of for name, of in selected.options.items() if lock is None or lock.options.get(name) != of}
+        words = [*selected.names, *(word for text in words_of(changed, "--against") for word in ("-o", text))]
         releases = _against_releases(_releases_of(against), words, lock, pip_arg or (), no_deps)
         status = max((release.severity for release in releases), default=0)
         if json:
@@ -79,7 +79,7 @@ def check(
         raise typer.Exit(status)
     environment.take({environment.DISABLE: ""})  # check the patches even if hookpatch is switched off
     with imports_aside():
-        targets = _check.check(given.requests, lock)
+        targets = _check.check(selected.requests, lock)
     status = max((target.severity for target in targets), default=0)
     if json:
         print_json({"lock": lock and lock.path, "status": status, "targets": [target._asdict() for target in targets]})
@@ -104,26 +104,26 @@ def lock(
     Example: hookpatch lock fuse_qkv_off
     """
     default, _ = selection.lock_path()
-    known = lock_of(path) if not names and (path or not default or os.path.exists(default)) else None
+    locked = lock_of(path) if not names and (path or not default or os.path.exists(default)) else None
     with imports_aside():
-        given = named("lock", names or (), option or (), known)
+        selected = named("lock", names or (), option or (), locked)
     environment.take({environment.DISABLE: ""})  # likewise
     with imports_aside():
-        entries, problems = lockable(given.requests)
+        entries, problems = lockable(selected.requests)
     if problems:
         if json:
             print_json({"lock": None, "targets": [target._asdict() for target in problems]})
         else:
             print_targets(Output(), problems)
         raise typer.Exit(2)
-    written = Lock(given.names, given.options, entries, path or default or NAME)
+    written = Lock(selected.names, selected.options, entries, path or default or NAME)
     is_new = write_lock(written)
     if json:
         print_json({"lock": written.path, "written": is_new, "targets": sorted(entries)})
         return
     for address in sorted(entries):
         say(f"{entries[address].fingerprint.release}  {address}")
-    for address in sorted({request.patch.address for request in given.requests if key_of(request.patch) is None}):
+    for address in sorted({request.patch.address for request in selected.requests if key_of(request.patch) is None}):
         say(f"not locked: {address}, an object at hand without an address")
     say(f"{written.path} {'written' if is_new else 'holds that already'}")
 
@@ -147,8 +147,8 @@ class _Release(NamedTuple):
 
 def _releases_of(text: str) -> list[tuple[str, str]]:
     """Return name and version of each release in a text, for example ``onnxsim==0.4.36,0.8.1``."""
-    name, equals, rest = text.partition("==")
-    versions = [version.strip() for version in rest.split(",") if version.strip()]
+    name, equals, listed = text.partition("==")
+    versions = [version.strip() for version in listed.split(",") if version.strip()]
     if not (equals and name.strip() and versions) or any("=" in version or " " in version for version in versions):
         raise SettingError("--against", f"'{text}' cannot be read; write it like onnxsim==0.4.36,0.8.1")
     return [(name.strip(), version) for version in dict.fromkeys(versions)]
@@ -172,11 +172,11 @@ def _checked(release: tuple[str, str], words: Sequence[str], pip_args: Sequence[
         problem = install("==".join(release), "--target", folder, *pip_args)
         if problem is not None:
             return _Release(*release, "uninstallable", (problem,))
-        done = run([*PYTHON, "-m", "hookpatch", "check", *words], folder)
+        completed = run([*PYTHON, "-m", "hookpatch", "check", *words], folder)
         try:
-            targets = tuple(_json.loads(done.stdout)["targets"])
+            targets = tuple(_json.loads(completed.stdout)["targets"])
         except (ValueError, KeyError):
-            return _Release(*release, "failed", (last_line(done),))
+            return _Release(*release, "failed", (last_line(completed),))
         if not targets:
             return _Release(*release, "fits")
         worst = max(targets, key=lambda target: SEVERITY[target["status"]])

@@ -22,7 +22,7 @@ from hookpatch.errors import UnknownMessage
 
 
 def _names(incomplete: str) -> list[tuple[str, str]]:
-    return [(known.name, known.meaning) for known in messages() if known.name.lower().startswith(incomplete.lower())]
+    return [(entry.name, entry.meaning) for entry in messages() if entry.name.lower().startswith(incomplete.lower())]
 
 
 def explain(
@@ -103,11 +103,11 @@ def messages() -> list[Message]:
 
 def message(name: str) -> Message:
     """Return the documentation of an error or warning by its class's name, also with a module or in lower case."""
-    known = messages()
-    for entry in known:
+    entries = messages()
+    for entry in entries:
         if entry.name.lower() == name.rpartition(".")[2].lower():
             return entry
-    raise UnknownMessage(name, [entry.name for entry in known])
+    raise UnknownMessage(name, [entry.name for entry in entries])
 
 
 def _page_beside(module: str) -> Path | None:

@@ -89,20 +89,20 @@ def _in_colours(row: _Row) -> tuple[Text, Text, Text]:
     )
 
 
-def _row(plugin: Installed, seen: Seen) -> _Row:
+def _row(plugin: Installed, facts: Seen) -> _Row:
     head = plugin.name, plugin.distribution, plugin.version
-    description = seen.description
-    match seen.status:
+    description = facts.description
+    match facts.status:
         case "patches":
-            return _Row(*head, description, *_verdict(seen.planned), list(seen.patches))
+            return _Row(*head, description, *_verdict(facts.planned), list(facts.patches))
         case "commands":
             return _Row(*head, description, "commands", f"hookpatch {plugin.name}", [])
         case "needs options":
-            takes = str(seen.problem).rpartition("it takes ")[2]
+            takes = str(facts.problem).rpartition("it takes ")[2]
             return _Row(*head, description, "needs options", f"needs options ({takes})", [])
         case "not allowed":  # the description is in the module, which is not imported
-            return _Row(*head, str(seen.problem), "not allowed", None, [])
-    return _Row(*head, str(seen.problem), "broken", seen.problem, [])
+            return _Row(*head, str(facts.problem), "not allowed", None, [])
+    return _Row(*head, str(facts.problem), "broken", facts.problem, [])
 
 
 def _verdict(patches: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:

@@ -73,8 +73,8 @@ def _planned(names: Sequence[str], words: Sequence[str], look: Look) -> Plan:
     if not selection.names:
         problem = f"no plugin is named, and neither {environment.PLUGINS} nor a configuration names one"
         raise SettingError("hookpatch plan", f"{problem}; write it like 'hookpatch plan fuse_qkv_off'")
-    given = options_of_words(words, selection, host, "name it, too: {name}")
-    selection = _selection.selection_of(selection.names, given, selection.asked_by)
+    of_words = options_of_words(words, selection, host, "name it, too: {name}")
+    selection = _selection.selection_of(selection.names, of_words, selection.asked_by)
     _, by_name = load(selection, host)
     check(host.relations, selection.asked_by)
     locked = _selection.lock()

@@ -53,13 +53,13 @@ class Misspelt(Exception):
 class Words(NamedTuple):
     """The words behind ``hookpatch run``: options by their long names, and the words of the program."""
 
-    given: Mapping[str, list[str]]
+    options: Mapping[str, list[str]]
     target: Sequence[str]
     of_plugin: tuple[str, str, str] | None  # a plugin, its option as written, and the value
 
     def last(self, option: str) -> str | None:
         """Return the value that was given last for an option; None if there is none."""
-        return self.given[option][-1] if option in self.given else None
+        return self.options[option][-1] if option in self.options else None
 
 
 def parsed(words: Sequence[str]) -> Words:
@@ -67,26 +67,26 @@ def parsed(words: Sequence[str]) -> Words:
 
     Loads no plugin. Raise Misspelt for an unknown option: python's -I would switch hookpatch off in silence.
     """
-    given: dict[str, list[str]] = {}
-    declared, of_plugin, rest = run_options(), None, list(words)
-    while rest and rest[0] != "--" and rest[0].startswith("-") and rest[0] != "-" and rest[0][:2] not in ("-m", "-c"):
-        word = rest.pop(0)
+    options: dict[str, list[str]] = {}
+    declared, of_plugin, tail = run_options(), None, list(words)
+    while tail and tail[0] != "--" and tail[0].startswith("-") and tail[0] != "-" and tail[0][:2] not in ("-m", "-c"):
+        word = tail.pop(0)
         name, equals, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
         if name not in _NAMES and name not in declared:
             raise Misspelt(f"No such option: {word if word.startswith('--') else name}")
         if _NAMES.get(name) in _FLAGS:
             if equals:
                 raise Misspelt(f"Option '{name}' takes no value")
-            given[_NAMES[name]] = []
+            options[_NAMES[name]] = []
             continue
-        if not equals and not rest:
+        if not equals and not tail:
             raise Misspelt(f"Option '{name}' requires an argument")
-        value = value if equals else rest.pop(0)
+        value = value if equals else tail.pop(0)
         if name in declared:
             of_plugin = declared[name], name, value
         else:
-            given.setdefault(_NAMES[name], []).append(value)
-    return Words(given, rest[1:] if rest[:1] == ["--"] else rest, of_plugin)
+            options.setdefault(_NAMES[name], []).append(value)
+    return Words(options, tail[1:] if tail[:1] == ["--"] else tail, of_plugin)
 
 
 def help_text() -> str:
@@ -139,8 +139,8 @@ class Run:
         Args:
             options: further plugins with their options; their patches are outside all others.
         """
-        both = {**self._selection.options, **options}
-        environment = environment_with(self._selection.names, both, self._report, count=True, first=options)
+        all_options = {**self._selection.options, **options}
+        environment = environment_with(self._selection.names, all_options, self._report, count=True, first=options)
         return _status_of(_command_of(self.target), _ready(environment))
 
     def write_line(self, message: str) -> None:
@@ -163,25 +163,25 @@ def run(words: Sequence[str]) -> int:
 
     Example: hookpatch run -p fuse_qkv_off export.py --small
     """
-    asked = parsed(words)
-    if "--help" in asked.given:
+    line = parsed(words)
+    if "--help" in line.options:
         print(help_text())
         return 0
-    if not asked.target:
+    if not line.target:
         raise Misspelt(f"Missing argument '{PROGRAM}'")
-    target, report, count = asked.target, asked.last("--report"), "--count" in asked.given
+    target, report, count = line.target, line.last("--report"), "--count" in line.options
     with imports_aside():  # what a plugin prints when it is loaded is not the output of the program
-        selection, host, patches = _loaded(asked.given.get("--plugin", ()), asked.given.get("--option", ()))
+        selection, host, patches = _loaded(line.options.get("--plugin", ()), line.options.get("--option", ()))
     if sys.flags.ignore_environment:
         raise SettingError(
             "hookpatch run",
             "this python ignores the environment (-I or -E), so the program would run unpatched; leave the flag out",
         )
-    if asked.of_plugin is not None:
+    if line.of_plugin is not None:
         from hookpatch._plugins.host import Host  # here: imports pluggy
 
         host = host or Host()
-        name, written, value = asked.of_plugin
+        name, written, value = line.of_plugin
         runner = host.plugin(find(name, written), written)
         return host.run(runner, value, Run(target, written, selection, report))
     command = _command_of(target)
@@ -191,8 +191,8 @@ def run(words: Sequence[str]) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     # The folder that the program will have first on its path: a script's, or where one is.
-    here = current_folder() or ""  # it may have been deleted
-    folder = here if target[0].startswith("-") else os.path.dirname(os.path.join(here, target[0]))
+    start = current_folder() or ""  # it may have been deleted
+    folder = start if target[0].startswith("-") else os.path.dirname(os.path.join(start, target[0]))
     is_judged = any(_is_judged(patch, folder) for patch in patches)
     if is_judged or os.name == "nt":  # exec on Windows returns to the shell at once
         return _status_of(command, environment)
@@ -209,23 +209,23 @@ class _Loaded(NamedTuple):
 
 def _loaded(plugins: Sequence[str], words: Sequence[str]) -> _Loaded:
     """Load the plugins here: an error should end hookpatch, not the program."""
-    known = _selection.from_environment()
-    if not (plugins or words or known.names):
+    of_environment = _selection.from_environment()
+    if not (plugins or words or of_environment.names):
         return _Loaded(Selection((), {}, "-p"), None, [])
     from hookpatch._plugins.host import Host  # here: a program without plugins does without pluggy
     from hookpatch._plugins.relations import check
 
     host = Host()
-    for name in known.names if _selection.on_error() == "exit" else ():
-        check_allowed(find(name, known.asked_by), known.asked_by)
-    given = options_of_words(words, Selection([*plugins, *known.names], {}, "-p"), host, "add -p {name}")
-    also = [name for name in known.names if _selection.is_any_of(name, given)]
-    loaded = host.load(_selection.selection_of([*plugins, *also], given, "-p"))
-    for name in set(known.names).difference(also):
+    for name in of_environment.names if _selection.on_error() == "exit" else ():
+        check_allowed(find(name, of_environment.asked_by), of_environment.asked_by)
+    options = options_of_words(words, Selection([*plugins, *of_environment.names], {}, "-p"), host, "add -p {name}")
+    also = [name for name in of_environment.names if _selection.is_any_of(name, options)]
+    loaded = host.load(_selection.selection_of([*plugins, *also], options, "-p"))
+    for name in set(of_environment.names).difference(also):
         with suppress(HookpatchError):  # reported when the program starts
-            loaded += Host().load(_selection.selection_of([name], {}, known.asked_by))
+            loaded += Host().load(_selection.selection_of([name], {}, of_environment.asked_by))
     check(host.relations, "-p", on=_plugins_of_environment())
-    return _Loaded(Selection(plugins, given, "-p"), host, [patch for *_, patches in loaded for patch in patches])
+    return _Loaded(Selection(plugins, options, "-p"), host, [patch for *_, patches in loaded for patch in patches])
 
 
 def _is_judged(patch: Patch, folder: str) -> bool:

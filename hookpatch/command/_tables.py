@@ -83,11 +83,11 @@ class _Breakable:
 
 def _broken(line: Text, width: int) -> Text:
     """Return a line with line breaks, with no part longer than a width; broken behind separators if possible."""
-    at, breaks, plain = 0, [], line.plain
-    while len(plain) - at > width:
-        ends = [match.end() for match in re.finditer(r"[/:.,\s]", plain[at : at + width])]
-        at += ends[-1] if ends else width
-        breaks.append(at)
+    start, breaks, plain = 0, [], line.plain
+    while len(plain) - start > width:
+        ends = [match.end() for match in re.finditer(r"[/:.,\s]", plain[start : start + width])]
+        start += ends[-1] if ends else width
+        breaks.append(start)
     return Text("\n").join(part for part in line.divide(breaks))
 
 

@@ -68,8 +68,8 @@ def named(command: str, names: Sequence[str], words: Sequence[str], lock: Lock |
     if not names:
         problem = f"no plugin is named, and there is no {NAME} here that names some"
         raise SettingError(f"hookpatch {command}", f"{problem}; write it like 'hookpatch {command} fuse_qkv_off'")
-    given = options_of_words(words, Selection(names, {}, asked_by), host, "name it, too: {name}")
-    selected = selection.selection_of(names, given, asked_by)
+    of_words = options_of_words(words, Selection(names, {}, asked_by), host, "name it, too: {name}")
+    selected = selection.selection_of(names, of_words, asked_by)
     locked = {name: options for name, options in (lock.options if lock else {}).items() if name in names}
     options = selection.merged(names, locked, selected.options)
     loaded = host.load(Selection(names, options, asked_by, selected.options_by))
@@ -88,8 +88,8 @@ def options_of_words(words: Iterable[str], selection: Selection, host: Host, way
 
     options: dict[str, dict[str, Any]] = {}
     for word in words:
-        name, dot, rest = word.partition(".")
-        key, equals, value = rest.partition("=")
+        name, dot, setting = word.partition(".")
+        key, equals, value = setting.partition("=")
         if not (dot and equals and name and key):
             raise SettingError(
                 "-o", f"'{word}' cannot be read; write it like onnxsim_skip.passes=fuse_qkv,fuse_bn_into_conv"

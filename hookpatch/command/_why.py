@@ -40,9 +40,9 @@ def why(
     of_environment = selection.from_environment()
     names = list(dict.fromkeys([*of_environment.names, *(plugin or ())]))
     with imports_aside():
-        asked = selection.Selection(names, {}, "-p")
-        given = options_of_words(option or (), asked, Host(), "add -p {name}") if option else {}
-    options = selection.merged(names, of_environment.options, given)
+        selected = selection.Selection(names, {}, "-p")
+        of_words = options_of_words(option or (), selected, Host(), "add -p {name}") if option else {}
+    options = selection.merged(names, of_environment.options, of_words)
     with imports_aside(), active(*names, options=options, children="local"):
         for name in chain.from_iterable(map(modules_of, targets)):
             try:
@@ -65,6 +65,6 @@ def _text(report: SlotReport) -> Text:
 
 
 def _layer(layer: LayerReport) -> Text:
-    title, _, rest = str(layer).partition("\n")
+    title, _, details = str(layer).partition("\n")
     style = _STYLES[layer.by] if layer.reached else "dim"
-    return Text(f"  {title}\n", style=style) + Text("\n".join(f"  {line}" for line in rest.splitlines()))
+    return Text(f"  {title}\n", style=style) + Text("\n".join(f"  {line}" for line in details.splitlines()))

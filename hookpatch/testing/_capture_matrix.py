@@ -31,15 +31,15 @@ _ASKED_BY: Final = "effect()"
 def effect_of(
     model: Any,
     inputs: tuple[Any, ...],
-    what: str | Patch | Session | Iterable[str | Patch],
+    patches: str | Patch | Session | Iterable[str | Patch],
     modes: Iterable[str] | None,
 ) -> Effect:
     """Return the effect of a patch in each mode; see ``hookpatch.testing.effect``."""
     __tracebackhide__ = True  # a failing test shows its own lines and its model's, not these
-    if isinstance(what, Session):
-        session = what
+    if isinstance(patches, Session):
+        session = patches
     else:
-        session = active(*((what,) if isinstance(what, (str, Patch)) else what), children="local")
+        session = active(*((patches,) if isinstance(patches, (str, Patch)) else patches), children="local")
         session.close()  # it may stay unopened
     names = _names(modes)
     plain, patched = _in_eager_mode(_call(model, inputs), session)
@@ -125,10 +125,10 @@ def _copied(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _close(result: Any, expected: Any) -> bool:
     """Return True if two results have the same numbers within rounding; containers are not compared."""
-    left, right = _numbers(result), _numbers(expected)
-    return len(left) == len(right) and all(
+    numbers, expected_numbers = _numbers(result), _numbers(expected)
+    return len(numbers) == len(expected_numbers) and all(
         a.shape == b.shape and torch.allclose(a, b, rtol=1e-3, atol=1e-5 * _largest(b), equal_nan=True)
-        for a, b in zip(left, right, strict=True)
+        for a, b in zip(numbers, expected_numbers, strict=True)
     )
 
 
@@ -174,8 +174,8 @@ def judged(
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
 
-        def judge(captured: str, called: str, call: Call, right: Test, kept: Test | None) -> None:
-            state, message = _judge(call, right, kept if keeps else None, heard, tool)
+        def judge(captured: str, called: str, call: Call, right: Test, product: Test | None) -> None:
+            state, message = _judge(call, right, product if keeps else None, heard, tool)
             if state == "silent" and opening and "inside" in (captured, called):
                 state, message = "loud", opening[0]  # hookpatch warned when the patch was applied
             cells.append(EffectCell(mode, captured, called, state, message))
@@ -199,7 +199,7 @@ def judged(
 
 
 def _judge(
-    call: Call, right: Test, kept: Test | None, heard: list[warnings.WarningMessage], tool: str
+    call: Call, right: Test, product: Test | None, heard: list[warnings.WarningMessage], tool: str
 ) -> tuple[CellState, str | None]:
     heard.clear()
     try:
@@ -212,7 +212,7 @@ def _judge(
         return "right", None
     if texts:
         return "loud", texts[0]
-    if kept is not None and kept(result):
+    if product is not None and product(result):
         return "product", None
     return "silent", f"it gives {_pytree.tree_map(_shown, result)}"
 

@@ -63,8 +63,8 @@ def _onnx(model: Any, inputs: tuple[Any, ...], dynamo: bool) -> Run:
 
     def run(*inputs: Any) -> list[Any]:
         leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
-        given = {name: leaf.detach().cpu().numpy() for name, leaf in zip(session.input_names, leaves, strict=True)}
-        return [torch.as_tensor(output) for output in session.run(None, given)]
+        arrays = {name: leaf.detach().cpu().numpy() for name, leaf in zip(session.input_names, leaves, strict=True)}
+        return [torch.as_tensor(output) for output in session.run(None, arrays)]
 
     return run
 

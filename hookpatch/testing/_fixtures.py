@@ -113,17 +113,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     from hookpatch._inspect.releases import read_release, read_releases
     from hookpatch.errors import SettingError
 
-    who = f"the mark {MARK} of {metafunc.definition.nodeid}"
+    asked_by = f"the mark {MARK} of {metafunc.definition.nodeid}"
     if _RELEASE not in metafunc.fixturenames:
-        raise pytest.UsageError(f"{who}: the test asks for no fresh_process, and would run on what is installed alone")
-    given: dict[str, Any] = dict(mark.kwargs)
-    file = given.pop("file", None)
-    if given or not (mark.args or file):
-        raise pytest.UsageError(f"{who}: it takes releases such as 'onnxsim==0.7.3', or file='releases.txt'")
+        raise pytest.UsageError(
+            f"{asked_by}: the test asks for no fresh_process, and would run on what is installed alone"
+        )
+    keywords: dict[str, Any] = dict(mark.kwargs)
+    file = keywords.pop("file", None)
+    if keywords or not (mark.args or file):
+        raise pytest.UsageError(f"{asked_by}: it takes releases such as 'onnxsim==0.7.3', or file='releases.txt'")
     try:
-        releases = [read_release(text, who) for text in mark.args]
+        releases = [read_release(text, asked_by) for text in mark.args]
         if file is not None:
-            releases += read_releases(metafunc.definition.path.parent / file, who)
+            releases += read_releases(metafunc.definition.path.parent / file, asked_by)
     except SettingError as error:
         raise pytest.UsageError(str(error)) from None
     parameters = []

@@ -130,18 +130,20 @@ class FreshProcess:
         if options is not None and not isinstance(options, Mapping):
             raise SettingError(_ASKED_BY, "options= takes a mapping by plugin name")
         selection = Selection(plugins, options or {}, _ASKED_BY)
-        given = environment.without_ours() | variables(selection, os.fspath(reports), count=True)
-        given |= env or {}
+        all_variables = environment.without_ours() | variables(selection, os.fspath(reports), count=True)
+        all_variables |= env or {}
         if wheel is not None:
-            given["PYTHONPATH"] = os.pathsep.join(filter(None, (os.fspath(wheel), given.get("PYTHONPATH"))))
+            all_variables["PYTHONPATH"] = os.pathsep.join(
+                filter(None, (os.fspath(wheel), all_variables.get("PYTHONPATH")))
+            )
         current = folder / "current"
         current.mkdir()
-        done = _run([sys.executable, os.fspath(path), *args], given, current, timeout)
+        completed = _run([sys.executable, os.fspath(path), *args], all_variables, current, timeout)
         try:
             report = receipts(reports)
         except SettingError:  # no report file: no plugin was on, or hookpatch refused to start the program
             report = RunReport(())
-        return Finished(done.returncode, done.stdout, done.stderr, report)
+        return Finished(completed.returncode, completed.stdout, completed.stderr, report)
 
 
 def _file_of(program: object, folder: Path) -> Path:

@@ -160,8 +160,8 @@ class _Span:
     def traces(self) -> list[str]:
         """Return the recorded differences that still exist."""
         # Not new differences: a session opened earlier has been closed since.
-        now = set(self._differences())
-        return [line for line in self._recorded if line in now]
+        present = set(self._differences())
+        return [line for line in self._recorded if line in present]
 
     def _watch(self, index: int, requested: Requested) -> None:
         """Record a patch's owner: at once if its module is imported, and at each execution of the module."""

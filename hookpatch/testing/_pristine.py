@@ -83,6 +83,6 @@ class _Block:
         ours = list(lines_beyond(self._before))  # first: runs late restores, which change the owners
         for snapshot in self._snapshots:
             yield from snapshot.differences(self._order)
-        for place, was, now in changed_entries(self._finders, imports.finders(ours=False)):
-            yield f"sys.meta_path[{place}] was {with_identity(was)}, is {with_identity(now)}"
+        for place, was, finder in changed_entries(self._finders, imports.finders(ours=False)):
+            yield f"sys.meta_path[{place}] was {with_identity(was)}, is {with_identity(finder)}"
         yield from ours

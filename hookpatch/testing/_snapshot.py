@@ -80,18 +80,21 @@ class Snapshot:
         Always compares the order of a mapping's keys; ``order``: also the order of attributes. ``submodules=False``
         ignores submodules imported since, which the import system sets on a package.
         """
-        now = Snapshot(self._owner, self._name, within=False)
-        if now._kind is not self._kind:
-            yield f"{self._name} was {with_identity(self._kind)}'s, is {with_identity(now._kind)}'s"
-        for name, was, value in _changed(self._attributes, now._attributes):
+        current = Snapshot(self._owner, self._name, within=False)
+        if current._kind is not self._kind:
+            yield f"{self._name} was {with_identity(self._kind)}'s, is {with_identity(current._kind)}'s"
+        for name, was, value in _changed(self._attributes, current._attributes):
             if not submodules and was is ABSENT and self._is_submodule(name, value):
                 continue
             yield self._line(self._at(name), was, value, AttributeSlot(self._owner, name).key)
         if order:
-            yield from _moved(f"the names of {self._name}", self._attributes, now._attributes)
-        for key, was, value in [*_changed(self._items, now._items), *changed_entries(self._entries, now._entries)]:
+            yield from _moved(f"the names of {self._name}", self._attributes, current._attributes)
+        for key, was, value in [
+            *_changed(self._items, current._items),
+            *changed_entries(self._entries, current._entries),
+        ]:
             yield self._line(f"{self._name}[{_name(key)}]", was, value, ItemSlot(self._owner, key).key)
-        yield from _moved(f"the keys of {self._name}", self._items, now._items)
+        yield from _moved(f"the keys of {self._name}", self._items, current._items)
         for inside in self._inside:
             yield from inside.differences()
 
@@ -169,30 +172,30 @@ def _entries(owner: Any) -> list[Any]:
     return list(owner) if issubclass(kind, MutableSequence) else []
 
 
-def _changed(before: Mapping[Any, Any], now: Mapping[Any, Any]) -> Iterator[tuple[Any, Any, Any]]:
+def _changed(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> Iterator[tuple[Any, Any, Any]]:
     """Yield key, old value and new value of each changed entry; ABSENT for a missing value."""
-    for key in dict.fromkeys([*before, *now]):
-        was, value = before.get(key, ABSENT), now.get(key, ABSENT)
+    for key in dict.fromkeys([*before, *after]):
+        was, value = before.get(key, ABSENT), after.get(key, ABSENT)
         if not same(was, value):
             yield key, was, value
 
 
-def changed_entries(before: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple[int, Any, Any]]:
+def changed_entries(before: Sequence[Any], after: Sequence[Any]) -> Iterator[tuple[int, Any, Any]]:
     """Yield index, old value and new value of each changed entry of a list, but no entries that only moved."""
-    before, now, start = list(before), list(now), 0
-    while before and now and same(before[-1], now[-1]):
-        del before[-1], now[-1]
-    while start < min(len(before), len(now)) and same(before[start], now[start]):
+    before, after, start = list(before), list(after), 0
+    while before and after and same(before[-1], after[-1]):
+        del before[-1], after[-1]
+    while start < min(len(before), len(after)) and same(before[start], after[start]):
         start += 1
-    for place, (was, value) in enumerate(zip_longest(before[start:], now[start:], fillvalue=ABSENT), start):
+    for place, (was, value) in enumerate(zip_longest(before[start:], after[start:], fillvalue=ABSENT), start):
         yield place, was, value
 
 
-def _moved(what: str, before: Mapping[Any, Any], now: Mapping[Any, Any]) -> Iterator[str]:
+def _moved(label: str, before: Mapping[Any, Any], after: Mapping[Any, Any]) -> Iterator[str]:
     """Yield a line if the common keys have another order, or were replaced by equal keys."""
-    for was, key in zip((key for key in before if key in now), (key for key in now if key in before), strict=True):
+    for was, key in zip((key for key in before if key in after), (key for key in after if key in before), strict=True):
         if was is not key and (type(was) is not type(key) or was != key):
-            yield f"the order of {what}: {_name(key)} is where {_name(was)} was"
+            yield f"the order of {label}: {_name(key)} is where {_name(was)} was"
             return
 
 

@@ -153,7 +153,7 @@ def test_report_is_left_in_the_folder(home: Environment) -> None:
 def test_words_of_run_are_parsed(words: list[str], options: dict[str, list[str]], target: list[str]) -> None:
     """Options before the program are parsed in each spelling. `--` ends the options."""
     command_line = _run.parsed(words)
-    assert (command_line.given, list(command_line.target), command_line.of_plugin) == (options, target, None)
+    assert (command_line.options, list(command_line.target), command_line.of_plugin) == (options, target, None)
 
 
 @pytest.mark.parametrize(

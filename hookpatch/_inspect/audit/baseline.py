@@ -37,6 +37,6 @@ def known_in(file: Path) -> Known:
         raise SettingError("--baseline", f"{file} is no baseline; --write-baseline {file} makes it anew") from None
 
 
-def new_in(audit: Audit, known: Collection[tuple[str, str, str]]) -> list[AuditFinding]:
+def new_in(audit: Audit, baseline: Collection[tuple[str, str, str]]) -> list[AuditFinding]:
     """Return the findings missing in a baseline."""
-    return [finding for finding in audit.findings if identity(finding) not in known]
+    return [finding for finding in audit.findings if identity(finding) not in baseline]

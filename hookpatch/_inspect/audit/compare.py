@@ -54,13 +54,13 @@ class Comparison:
         changed = [(change, kind) for change, kind, _ in self.patches()]
         originals = {id(change.before): change.before for change, _ in changed if is_code(change.before)}
         stale = self._stale(originals)
-        found = {}
+        findings = {}
         for change, kind in changed:
             target = self._address(change.owner, change.name)
-            found[target, kind] = self._finding(change, kind, target, stale.get(id(change.before), []))
+            findings[target, kind] = self._finding(change, kind, target, stale.get(id(change.before), []))
         for finding in [*self._swapped(), *self._entries()]:
-            found.setdefault((finding.target, finding.kind), finding)
-        return sorted(map(ByTime(found.values()).completed, found.values()), key=lambda finding: finding.target)
+            findings.setdefault((finding.target, finding.kind), finding)
+        return sorted(map(ByTime(findings.values()).completed, findings.values()), key=lambda finding: finding.target)
 
     def patches(self) -> list[tuple[Change, str, str]]:
         """Return each changed slot with the kind and the address."""
@@ -81,22 +81,22 @@ class Comparison:
         """Yield the changes of all classes, and of all modules still imported."""
         owners = self._snapshot.owners()
         present = {id(module) for _, module in imports.modules()}
-        living = (held for held in owners if id(held.owner) in present or issubclass(type(held.owner), type))
+        living = (note for note in owners if id(note.owner) in present or issubclass(type(note.owner), type))
         return self._snapshot.changes(living)
 
     def _kind(self, change: Change) -> str | None:
         """Return the kind of a patch, None for a change that is no patch."""
-        owner, name, before, now = change
+        owner, name, before, after = change
         if name in OF_PYTHON:
             return None
         is_class = issubclass(type(owner), type)
         if self._is_ours(change):
-            return "removed" if now is ABSENT else "added" if before is ABSENT else "replaced"
+            return "removed" if after is ABSENT else "added" if before is ABSENT else "replaced"
         if before is ABSENT:
-            return self._kind_of_added(owner, name, now, is_class)
-        if now is ABSENT:
+            return self._kind_of_added(owner, name, after, is_class)
+        if after is ABSENT:
             return "removed" if issubclass(type(before), _DEFINED) or self._everything else None
-        if self._is_of_itself(owner, before, now):
+        if self._is_of_itself(owner, before, after):
             return None
         if type(before) is Unknown:
             return "replaced"
@@ -106,24 +106,24 @@ class Comparison:
             return None  # made when first needed
         if issubclass(type(before), ModuleType) or self._everything:
             return "replaced"
-        if type(now) is not type(before) and is_object(before) and is_object(now):
+        if type(after) is not type(before) and is_object(before) and is_object(after):
             return "replaced"  # a lock of another kind
-        home, origin = self._home(owner), origin_of(now, before)
+        home, origin = self._home(owner), origin_of(after, before)
         if origin.is_known:
             return "replaced" if origin.distribution not in (home.distribution, PYTHON) else None
         return "replaced" if name.isupper() and not name.startswith("_") else None
 
-    def _kind_of_added(self, owner: Any, name: str, now: Any, is_class: bool) -> str | None:
-        if is_class and is_code(now) and along_mro(owner, name, past_owner=True) is not ABSENT:
-            return None if self._is_of_itself(owner, ABSENT, now) else "overridden"
+    def _kind_of_added(self, owner: Any, name: str, after: Any, is_class: bool) -> str | None:
+        if is_class and is_code(after) and along_mro(owner, name, past_owner=True) is not ABSENT:
+            return None if self._is_of_itself(owner, ABSENT, after) else "overridden"
         is_builtin = issubclass(type(owner), ModuleType) and names_of_module(owner).get("__name__") == "builtins"
         return "added" if self._everything or (is_builtin and name != "_") else None
 
-    def _is_of_itself(self, owner: Any, before: Any, now: Any) -> bool:
+    def _is_of_itself(self, owner: Any, before: Any, after: Any) -> bool:
         """Return True for a change by the distribution of the changed module or class."""
-        home, origin = self._home(owner), origin_of(now, before)
+        home, origin = self._home(owner), origin_of(after, before)
         if home.distribution == origin.distribution == PYTHON:
-            return not (is_movable(before) and is_movable(now))
+            return not (is_movable(before) and is_movable(after))
         if home.distribution is None:  # the program's own files, told apart by file
             return origin.distribution is None and origin.file == home.file
         return home.distribution == origin.distribution
@@ -132,17 +132,17 @@ class Comparison:
         return AttributeSlot(change.owner, change.name).key in self._layers
 
     def _finding(self, change: Change, kind: str, target: str, stale: list[tuple[int, str, str]]) -> AuditFinding:
-        owner, name, before, now = change
-        origin = origin_of(now, before) if now is not ABSENT else Origin()
-        if not origin.is_known and now is not ABSENT:
+        owner, name, before, after = change
+        origin = origin_of(after, before) if after is not ABSENT else Origin()
+        if not origin.is_known and after is not ABSENT:
             origin = Origin(self._home(owner).distribution) if self._everything else origin
         key = id(owner), name
-        layers, undo = _beneath(now, before, AttributeSlot(owner, name))
+        layers, undo = _beneath(after, before, AttributeSlot(owner, name))
         return AuditFinding(
             target,
             kind,
             None if before is ABSENT else "not known" if type(before) is Unknown else in_words(before),
-            None if now is ABSENT else in_words(now),
+            None if after is ABSENT else in_words(after),
             **self._who(AttributeSlot(owner, name), origin),
             assigned_at=self._assigned.get(key),
             when=self._when.get(key),
@@ -204,32 +204,35 @@ class Comparison:
         )
 
     def _address_of(self, function: FunctionType) -> str:
-        known = self._snapshot.codes.get(function)
-        return self._address(*known[1:]) if known is not None else describe(function)
+        noted = self._snapshot.codes.get(function)
+        return self._address(*noted[1:]) if noted is not None else describe(function)
 
     def _entries(self) -> Iterator[AuditFinding]:
         """Yield the entries of sys.modules that hold another module than the executed module."""
-        for held in [*self._snapshot.modules.values()]:
-            name = held.before.get("__name__")
+        for note in [*self._snapshot.modules.values()]:
+            name = note.before.get("__name__")
             module = imports.named(name) if type(name) is str else None
             if module is None or id(module) in self._snapshot.modules:
                 continue
             origin = of_module(name, module) if issubclass(type(module), ModuleType) else origin_of(module)
-            own = held.before.get("__file__")
+            own = note.before.get("__file__")
             home = distribution_of(own) if type(own) is str else PYTHON
             if home != origin.distribution or not origin.is_known:
-                who: dict[str, Any] = {"distribution": origin.distribution, "version": version_of(origin.distribution)}
-                words = in_words(held.owner), in_words(module)
-                yield AuditFinding(f"sys.modules[{name!r}]", "module", *words, **who, place=origin.file)
+                author: dict[str, Any] = {
+                    "distribution": origin.distribution,
+                    "version": version_of(origin.distribution),
+                }
+                words = in_words(note.owner), in_words(module)
+                yield AuditFinding(f"sys.modules[{name!r}]", "module", *words, **author, place=origin.file)
 
     def _stale(self, originals: dict[int, Any]) -> dict[int, list[tuple[int, str, str]]]:
         """Return, by the id of an original, the module names that hold the original: owner's id, name, address."""
-        found: dict[int, list[tuple[int, str, str]]] = {}
+        names_by_id: dict[int, list[tuple[int, str, str]]] = {}
         for module_name, module in imports.modules():
             for name, value in [*names_of_module(module).items()]:
                 if id(value) in originals:
-                    found.setdefault(id(value), []).append((id(module), name, f"{module_name}:{name}"))
-        return found
+                    names_by_id.setdefault(id(value), []).append((id(module), name, f"{module_name}:{name}"))
+        return names_by_id
 
 
 def our_sites() -> Sequence[Any]:
@@ -238,9 +241,9 @@ def our_sites() -> Sequence[Any]:
     return [] if sites is None else sites.patched()
 
 
-def _beneath(now: Any, before: Any, slot: Slot) -> tuple[int, str | None]:
+def _beneath(after: Any, before: Any, slot: Slot) -> tuple[int, str | None]:
     """Return the number of wrappers over the original, 0 without the original beneath, and the way of the undo."""
-    value, undo = now, None
+    value, undo = after, None
     for count in range(1, _MOST_LAYERS):
         if value is ABSENT or (wrapper := wrapping(value, slot)) is None:
             return 0, None

@@ -68,8 +68,8 @@ class AuditFinding:
         facts += [f"{self.layers} layers"] if self.layers > 1 else []
         facts += [f"undo: {self.undo}"] if self.undo else []
         if self.stale:
-            more = f" and {len(self.stale) - 3} more" if len(self.stale) > 3 else ""
-            facts.append(f"the original is still in {', '.join(self.stale[:3])}{more}")
+            remainder = f" and {len(self.stale) - 3} more" if len(self.stale) > 3 else ""
+            facts.append(f"the original is still in {', '.join(self.stale[:3])}{remainder}")
         return "\n".join([*lines, *([f"    {'; '.join(facts)}"] if facts else [])])
 
 
@@ -123,7 +123,10 @@ class Audit:
         from html import escape  # needed in notebooks only
 
         rows = [("kind", "slot", "by", "before", "now", "at")]
-        rows += [(one.kind, one.target, one.who, one.before or "", one.now or "", one.place or "") for one in self]
+        rows += [
+            (finding.kind, finding.target, finding.who, finding.before or "", finding.now or "", finding.place or "")
+            for finding in self
+        ]
         cells = [[f'<td style="text-align: left">{escape(text)}</td>' for text in row] for row in rows]
         table = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
         return f"<p>{escape(self.heading)}</p>" + (f"<table>{table}</table>" if self.findings else "")
@@ -131,11 +134,11 @@ class Audit:
 
 def audit_from(content: Mapping[str, Any]) -> Audit:
     """Return an audit that ``to_dict`` has written as JSON; other content raises KeyError or TypeError."""
-    known = {field.name for field in fields(AuditFinding)}
+    names = {field.name for field in fields(AuditFinding)}
     findings = []
     for entry in content["findings"]:
-        given: dict[str, Any] = {name: value for name, value in entry.items() if name in known}
-        findings.append(AuditFinding(**{**given, "stale": tuple(given["stale"])}))
+        values: dict[str, Any] = {name: value for name, value in entry.items() if name in names}
+        findings.append(AuditFinding(**{**values, "stale": tuple(values["stale"])}))
     first, second = content["seconds"]
     return Audit(tuple(findings), bool(content["recorded"]), int(content["modules"]), (float(first), float(second)))
 

@@ -82,12 +82,14 @@ def _inside(function: FunctionType, original: Any, depth: int) -> Origin | None:
     """Return the origin of the first function, in a closure or as a default, that no maker of wrappers defined."""
     for cell in function.__closure__ or ():
         try:
-            held = inner(cell.cell_contents)
+            content = inner(cell.cell_contents)
         except ValueError:  # empty
             continue
-        if held is original or not (type(held) is FunctionType or issubclass(type(held), (partial, MethodType))):
+        if content is original or not (
+            type(content) is FunctionType or issubclass(type(content), (partial, MethodType))
+        ):
             continue
-        origin = origin_of(held, original, depth - 1)
+        origin = origin_of(content, original, depth - 1)
         if origin.is_known and origin.distribution not in _MAKERS:
             return origin
     return None
@@ -136,26 +138,26 @@ def _folders() -> list[str]:
 @cache
 def _records(folder: str) -> dict[bytes, str]:
     """Return the name of the distribution of each file in a folder, by the RECORD of the distributions."""
-    found: dict[bytes, str] = {}
+    distributions: dict[bytes, str] = {}
     for info in sorted(Path(folder).glob("*.dist-info"), reverse=True):  # the first of two has the file
         record = info / "RECORD"
         if record.is_file():
             files = [line.partition(b",")[0] for line in record.read_bytes().replace(b'"', b"").splitlines()]
-            found.update(dict.fromkeys(files, _named(info)))
-    return found
+            distributions.update(dict.fromkeys(files, _named(info)))
+    return distributions
 
 
 @lru_cache(maxsize=1)
 def _editable() -> list[tuple[str, str]]:
     """Return the folder of each distribution that is installed editable, and its name."""
-    found = []
+    folders = []
     for folder in _folders():
         for link in Path(folder).glob("*.dist-info/direct_url.json"):
             text = link.read_text(encoding="utf-8")
             if '"editable": true' in text or '"editable":true' in text:
                 url = text.partition('"url"')[2].partition('"')[2].partition('"')[0]
-                found.append((os.path.realpath(unquote(urlparse(url).path)) + os.sep, _named(link.parent)))
-    return sorted(found, reverse=True)
+                folders.append((os.path.realpath(unquote(urlparse(url).path)) + os.sep, _named(link.parent)))
+    return sorted(folders, reverse=True)
 
 
 _versions: Final[dict[str, str]] = {}

@@ -22,7 +22,14 @@ from hookpatch._engine.slots.slot import ABSENT, inner, mro
 from hookpatch._inspect.audit.definitions import Definitions
 from hookpatch._inspect.audit.kinds import OF_PYTHON, is_code, is_object
 from hookpatch._inspect.audit.origin import PYTHON, Origin, of_module, origin_of
-from hookpatch._inspect.audit.snapshot import Held, Snapshot, Unknown, module_of_class, names_of_class, names_of_module
+from hookpatch._inspect.audit.snapshot import (
+    OwnerNote,
+    Snapshot,
+    Unknown,
+    module_of_class,
+    names_of_class,
+    names_of_module,
+)
 from hookpatch._inspect.foreign import wrapping
 
 _NEVER_TOLD: Final = (*PLAIN, list, dict, tuple, set, frozenset, ModuleType)
@@ -63,15 +70,15 @@ class _Module:
 
     def look(self) -> None:
         """Add the module, and each of its classes with a changed name."""
-        held = Held(self._module, self._names, dict(self._names))
-        self._snapshot.modules[id(self._module)] = held
+        note = OwnerNote(self._module, self._names, dict(self._names))
+        self._snapshot.modules[id(self._module)] = note
         if self._name == "__main__":
             return
         if type(self._file) is not str:
-            self._compare_c_code(held)
+            self._compare_c_code(note)
             return
         for name, value in dict(self._names).items():
-            self._compare(held, name, value, ())
+            self._compare(note, name, value, ())
             if issubclass(type(value), type) and module_of_class(value) == self._name:
                 self._look_into(value, (name,))
         exported: Any = self._names.get("__all__")
@@ -79,25 +86,25 @@ class _Module:
             if type(name) is str and name not in self._names and "__getattr__" not in self._names:
                 source = self._definitions(())
                 if source is not None and source.is_defined(name) and name in source.always:
-                    held.before[name] = self._definition(name, source.nodes[name])
+                    note.before[name] = self._definition(name, source.nodes[name])
 
     def _look_into(self, owner: type, path: tuple[str, ...]) -> None:
         names = names_of_class(owner)
-        held = Held(owner, names, dict(names))
+        note = OwnerNote(owner, names, dict(names))
         for name, value in [*names.items()]:
-            self._compare(held, name, value, path)
+            self._compare(note, name, value, path)
             is_inside = issubclass(type(value), type) and module_of_class(value) == self._name
             if is_inside and len(path) < _DEEPEST and value.__qualname__ == f"{owner.__qualname__}.{name}":
                 self._look_into(value, (*path, name))
-        if len(held.before) != len(names) or any(held.before[name] is not names[name] for name in names):
-            self._snapshot.classes[id(owner)] = held
+        if len(note.before) != len(names) or any(note.before[name] is not names[name] for name in names):
+            self._snapshot.classes[id(owner)] = note
             self._snapshot.homes[id(owner)] = self._name
 
-    def _compare(self, held: Held, name: str, value: Any, path: tuple[str, ...]) -> None:
+    def _compare(self, note: OwnerNote, name: str, value: Any, path: tuple[str, ...]) -> None:
         """Put the former value of a name into the notes, if a foreign value was set later."""
         if name in OF_PYTHON or type(value) in _NEVER_TOLD or self._is_own(value):
             return
-        if AttributeSlot(held.owner, name).key in self._ours:
+        if AttributeSlot(note.owner, name).key in self._ours:
             return
         function = inner(value)
         is_swapped = type(function) is FunctionType and function.__globals__ is self._names
@@ -111,17 +118,17 @@ class _Module:
         if source is None:
             return
         node = source.nodes.get(name)
-        is_plain = self._is_plain(held.owner, path)
+        is_plain = self._is_plain(note.owner, path)
         is_defined = source.is_defined(name) and is_plain
         if is_swapped:
             if is_defined and is_foreign:
-                self._snapshot.codes[function] = self._code(name, node), held.owner, name
+                self._snapshot.codes[function] = self._code(name, node), note.owner, name
         elif is_defined and self._is_possible(value, node):
-            held.before[name] = self._beneath(value, name) or self._definition(".".join((*path, name)), node)
+            note.before[name] = self._beneath(value, name) or self._definition(".".join((*path, name)), node)
         elif is_foreign and source.may_bind(name) and (of_python or (is_plain and source.is_of_python(name))):
-            held.before[name] = self._beneath(value, name) or Unknown()
+            note.before[name] = self._beneath(value, name) or Unknown()
         elif is_foreign and path and is_plain and not source.may_bind(name):
-            del held.before[name]  # a new method
+            del note.before[name]  # a new method
 
     def _is_odd(self, value: Any, name: str, path: tuple[str, ...], is_foreign: bool) -> bool:
         """Return True for code that neither an import nor a decorator in the source leaves under a name."""
@@ -172,10 +179,10 @@ class _Module:
         if not self._is_read:
             self._is_read = True
             self._source = _read(self._names.get("__spec__"), str(self._file))
-        found = self._source
+        definitions = self._source
         for name in path:
-            found = None if found is None else found.inner(name)
-        return found
+            definitions = None if definitions is None else definitions.inner(name)
+        return definitions
 
     def _beneath(self, value: Any, name: str) -> Any:
         """Return the module's own function or class of this name, if a wrapper keeps it; else None."""
@@ -184,9 +191,9 @@ class _Module:
             wrapper = wrapping(value, AttributeSlot(self._module, name))
             below = ABSENT if wrapper is None else wrapper.below
             cells = function.__closure__ or () if type(function) is FunctionType else ()
-            for held in (below, *(cell.cell_contents for cell in cells if _is_filled(cell))):
-                if held is not ABSENT and self._is_own(held) and _bare_name(held) == name:
-                    return held
+            for candidate in (below, *(cell.cell_contents for cell in cells if _is_filled(cell))):
+                if candidate is not ABSENT and self._is_own(candidate) and _bare_name(candidate) == name:
+                    return candidate
             if below is ABSENT:
                 return None
             value = below
@@ -204,7 +211,7 @@ class _Module:
             return type(node.name, (), {"__module__": self._name, "__qualname__": name})
         return FunctionType(self._code(name, node), {"__name__": self._name})
 
-    def _compare_c_code(self, held: Held) -> None:
+    def _compare_c_code(self, note: OwnerNote) -> None:
         """Put the former values of a module of C code into the notes: Python code there was set later.
 
         The order of the names tells which are new: they stand behind all others.
@@ -218,9 +225,9 @@ class _Module:
             if not origin.is_known or origin.distribution == PYTHON or name in OF_PYTHON:
                 is_last = is_last and name == "_"
             elif is_last:
-                del held.before[name]
+                del note.before[name]
             elif AttributeSlot(self._module, name).key not in self._ours:
-                held.before[name] = self._beneath(self._names[name], name) or Unknown()
+                note.before[name] = self._beneath(self._names[name], name) or Unknown()
 
 
 def _bare_name(value: Any) -> str:

@@ -25,11 +25,11 @@ running: Final[list[Recorder]] = []  # the recorder of this process, if any
 
 def start() -> None:
     """Begin to record, if the environment asks for a record; child processes are not recorded."""
-    if (asked := environment.take_audit()) is not None and not running:
+    if (request := environment.take_audit()) is not None and not running:
         recorder = Recorder()
         running.append(recorder)
         recorder.begin()
-        atexit.register(_finish, os.getpid(), *asked)
+        atexit.register(_finish, os.getpid(), *request)
 
 
 def _finish(process: int, file: str, everything: bool) -> None:

@@ -30,7 +30,7 @@ def module_of_class(owner: type) -> str | None:
     return name if type(name) is str else None
 
 
-class Held(NamedTuple):
+class OwnerNote(NamedTuple):
     """A module or class, with the living names, and the former values of the names."""
 
     owner: Any
@@ -64,8 +64,8 @@ class Snapshot:
     """
 
     def __init__(self) -> None:
-        self.modules: Final[dict[int, Held]] = {}
-        self.classes: Final[dict[int, Held]] = {}
+        self.modules: Final[dict[int, OwnerNote]] = {}
+        self.classes: Final[dict[int, OwnerNote]] = {}
         self.homes: Final[dict[int, str]] = {}
         self.codes: Final[dict[FunctionType, tuple[CodeType, Any, str]]] = {}
         self._of_ended: Final[set[int]] = set()  # classes noted at the end of their own module
@@ -73,28 +73,28 @@ class Snapshot:
     def take(self, name: str, module: ModuleType) -> None:
         """Note the values of a module and its classes, at the end of the module's execution; after a reload anew."""
         names = names_of_module(module)
-        held = self.modules[id(module)] = Held(module, names, dict(names))
-        self._look_into(held, name)
+        note = self.modules[id(module)] = OwnerNote(module, names, dict(names))
+        self._look_into(note, name)
 
-    def _look_into(self, held: Held, module: str) -> None:
+    def _look_into(self, note: OwnerNote, module: str) -> None:
         """Note the code of the functions of a module or class, and the inner classes; a class of this module anew."""
         codes, classes = self.codes, self.classes
-        found: list[Held] = []
-        for name, value in held.before.items():
+        inner_notes: list[OwnerNote] = []
+        for name, value in note.before.items():
             kind = type(value)
             if kind is FunctionType:
                 if value not in codes:
-                    codes[value] = code_of(value), held.owner, name
+                    codes[value] = code_of(value), note.owner, name
             elif kind is staticmethod or kind is classmethod or kind is property:
                 function = value.fget if kind is property else value.__func__
                 if type(function) is FunctionType and function not in codes:
-                    codes[function] = code_of(function), held.owner, name
+                    codes[function] = code_of(function), note.owner, name
             elif issubclass(kind, type) and self._is_new(value, module):
                 names = names_of_class(value)
-                classes[id(value)] = inside = Held(value, names, dict(names))
+                classes[id(value)] = inside = OwnerNote(value, names, dict(names))
                 self.homes.setdefault(id(value), module)
-                found.append(inside)
-        for inside in found:
+                inner_notes.append(inside)
+        for inside in inner_notes:
             self._look_into(inside, module)
 
     def _is_new(self, value: Any, module: str) -> bool:
@@ -106,23 +106,23 @@ class Snapshot:
             self._of_ended.add(id(value))
         return is_own or id(value) not in self.classes
 
-    def owners(self) -> Iterator[Held]:
+    def owners(self) -> Iterator[OwnerNote]:
         """Yield each module, then each class. The caller leaves out a module that sys.modules has lost."""
         yield from [*self.modules.values()]
         yield from [*self.classes.values()]
 
-    def changes(self, owners: Iterable[Held]) -> Iterator[Change]:
+    def changes(self, owners: Iterable[OwnerNote]) -> Iterator[Change]:
         """Yield the owners' names with another value or without a value, and the added names."""
-        for held in owners:
-            before, names = held.before, held.names
+        for note in owners:
+            before, names = note.before, note.names
             if len(names) == len(before) and all(map(is_, names.values(), before.values())):
                 continue
-            now = dict(names)
+            current = dict(names)
             for name, value in before.items():
-                if (present := now.get(name, ABSENT)) is not value:
-                    yield Change(held.owner, name, value, present)
-            for name in now.keys() - before.keys():
-                yield Change(held.owner, name, ABSENT, now[name])
+                if (present := current.get(name, ABSENT)) is not value:
+                    yield Change(note.owner, name, value, present)
+            for name in current.keys() - before.keys():
+                yield Change(note.owner, name, ABSENT, current[name])
 
     def swapped(self) -> Iterator[tuple[FunctionType, CodeType, Any, str]]:
         """Yield each function with another code object: the function, the old code, the owner, the name."""

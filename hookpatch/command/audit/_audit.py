@@ -68,7 +68,7 @@ def audit(
         raise SettingError("--fail-on", f"'{fail_on}' is neither 'new' nor 'any'")
     if fail_on == "new" and baseline is None:
         raise SettingError("--fail-on", "'new' compares with a file: name it with --baseline")
-    known = known_in(baseline) if baseline is not None else frozenset()
+    known_patches = known_in(baseline) if baseline is not None else frozenset()
     if sys.flags.ignore_environment:
         raise SettingError("hookpatch audit", "this python ignores the environment (-I or -E); leave the flag out")
     variables = environment_with(plugin or (), {}) if plugin else _environment.without_audit()
@@ -76,7 +76,7 @@ def audit(
     if result is None:
         problem = f"the program ended with status {status} and without an audit: it was killed, or ran os._exit"
         raise SettingError("hookpatch audit", problem)
-    new = new_in(result, known)
+    new = new_in(result, known_patches)
     if html is not None:
         from hookpatch._inspect.audit.page import page_of
 
@@ -99,14 +99,14 @@ def _recorded(target: list[str], variables: dict[str, str], everything: bool, to
     from hookpatch._inspect.audit import finding, recorder
 
     folder = str(Path(recorder.__file__).parent / "_sitecustomize")
-    with tempfile.TemporaryDirectory(prefix="hookpatch-") as there:
-        file = os.path.join(there, "audit.json")
+    with tempfile.TemporaryDirectory(prefix="hookpatch-") as temporary_folder:
+        file = os.path.join(temporary_folder, "audit.json")
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
         command = [sys.executable, *flags, *target]
         environment = _environment.recording(file, everything, folder, variables)
         sys.stdout.flush()
-        done = subprocess.run(command, env=environment, stdout=sys.stderr if to_stderr else None, check=False)
-        status = done.returncode if done.returncode >= 0 else 128 - done.returncode
+        completed = subprocess.run(command, env=environment, stdout=sys.stderr if to_stderr else None, check=False)
+        status = completed.returncode if completed.returncode >= 0 else 128 - completed.returncode
         try:
             content = _json.loads(Path(file).read_text(encoding="utf-8"))
         except OSError:
