@@ -16,8 +16,8 @@ from hookpatch._bootstrap.files import current_folder, make_folder, read_ours, w
 from hookpatch._bootstrap.installed import installed
 from hookpatch._bootstrap.json import parsed, written
 
-LIMIT: Final = 120.0  # seconds
-_MANY: Final = 200  # results
+LIMIT: Final = 120.0  # seconds for the child process
+_MANY: Final = 200  # the number of kept results
 _SUFFIXES: Final = (*all_suffixes(), ".dist-info", ".egg-info", ".egg-link", ".pth")
 
 _read: dict[str, None] = {}  # paths of the files and folders read by this process since ``watch_files``
@@ -42,7 +42,7 @@ def key_of(task: Mapping[str, Any]) -> str:
     """Return the key of a look: the selection, the interpreter, and the content of the folders of the path."""
     lock = task["lock"] and _digest(task["lock"][0])
     path = [(folder, _names_in(folder or ".")) for folder in task["path"]]
-    flags = str(sys.flags).replace(f"safe_path={sys.flags.safe_path}", "")  # the path itself is in the task
+    flags = str(sys.flags).replace(f"safe_path={sys.flags.safe_path}", "")  # the task has the path itself
     facts = [written(task), lock, sys.version, sys.executable, flags, current_folder(), path, installed()]
     return hashlib.blake2b(repr(facts).encode(), digest_size=16).hexdigest()
 
@@ -76,8 +76,8 @@ def keep(key: str, results: Sequence[Any], files: Mapping[str, Any]) -> None:
 def files(*_: object) -> dict[str, Any]:
     """Return size, time and hash of each file behind the results of this process, None for a missing file.
 
-    These are the imported files without the standard library, what ``watch_files`` saw, and the files behind the kept
-    results that this process used.
+    The files are: the imported files without the standard library; the files noted by ``watch_files``; the files behind
+    the kept results used by this process.
     """
     from hookpatch._bootstrap import imports  # here: to find kept results needs no imports
 
@@ -93,7 +93,7 @@ def files(*_: object) -> dict[str, Any]:
 
 @cache
 def watch_files() -> None:
-    """Note from now on which files and folders this process reads. The note cannot be ended: for a child process."""
+    """Note the files and folders that this process reads from now on. For child processes: the watch never ends."""
     cache_folder = _folder()
 
     def note(event: str, arguments: tuple[Any, ...]) -> None:

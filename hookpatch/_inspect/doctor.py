@@ -145,7 +145,7 @@ _SETTINGS: Final = {
 
 
 def variables(config_was_found: bool) -> list[Finding]:
-    """Return the findings on the variables and the configuration; loads the plugins that these ask for."""
+    """Return the findings on the variables and the configuration; loads the requested plugins."""
     return [*_variables(config_was_found)]
 
 
@@ -222,7 +222,7 @@ def _settings(config: Config | None, has_plugins: bool) -> Iterator[Finding]:
 
 
 def _plugins() -> Iterator[Finding]:
-    """Yield findings on the variables and on each plugin. Plugins are loaded in a process that is thrown away."""
+    """Yield findings on the variables and on each plugin. Plugins are loaded in a throwaway child process."""
     requested, was_found = ", ".join(_selection.asked_names()), _selection.config_was_found()
     of_variables: Any = (
         variables(was_found) if not requested else next(results_of([(f"{__name__}:variables", was_found)]))

@@ -27,10 +27,10 @@ def by_version(requested: Requested) -> Outcome:
     """Check a patch against the installed versions: *waiting* without an objection. Imports no target."""
     warnings: tuple[str, ...] = ()
     try:
-        reason = unneeded(requested.patch, requested.owner)  # first: may be the cause of an unmet requirement
+        reason = unneeded(requested.patch, requested.owner)  # first: a reached until= may be why requires= is unmet
         warnings = (*unchecked(requested.patch), *filter(None, [reason]))
         check_requirement(requested.patch, requested.owner)
-        if requested.plugin is None:  # for a block
+        if requested.plugin is None:  # of a block, not of a plugin
             check_kept(requested.patch, requested.owner)
     except ApplyError as error:
         return _refused(requested, error, warnings)
@@ -50,7 +50,7 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
     try:
         target = patch.target if patch.verb == "edit" else None
         if target is not None and issubclass(type(beneath(seen_from(target, module, owner))), type):
-            return outcome  # statements of its body may run for that, and in no process of the user
+            return outcome  # the edit may run statements of the class body, which no process of the user runs
         # A session skips the check of an optional patch, and finds out when it applies the patch.
         as_required = requested._replace(patch=replace(patch, required=True))
         referents = lifecycle_of(as_required, (0, 0), Ledger(), "warn", drift=drift).check()

@@ -2,7 +2,7 @@
 
 A child process opens the session and imports the targets; this process imports no target and changes nothing.
 
-Long because the values of a plan, which are public, lie beside the code that makes them.
+Long because the public values of a plan lie beside the code that makes the values.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hookpatch._bootstrap.selection import OnDrift
 
 Finding: TypeAlias = Literal["fits", "absent", "not looked at", "skipped", "unfit", "conflict"]
-Item: TypeAlias = tuple[str | Patch, Sequence[Requested]]  # a plugin or a patch, as asked for
+Item: TypeAlias = tuple[str | Patch, Sequence[Requested]]  # a plugin with all its patches, or a patch
 
 
 @final
@@ -48,7 +48,7 @@ class PlannedPatch:
     Attributes:
         place: the position among the patches on the target, 1 is the outermost; None if not applied.
         plugin: the plugin's name, None for a patch given to ``plan``.
-        distribution: the plugin's distribution with its version, None likewise.
+        distribution: the plugin's distribution with its version; None without a plugin.
         verb, reach, required: as declared by the patch.
         finding: what becomes of the patch: *fits*; *absent*: the module is not installed, the patch would wait for its
             import; *not looked at*: the module was not imported, and ``reason`` tells why; *skipped*: an optional patch
@@ -83,8 +83,8 @@ class PlannedTarget:
     Attributes:
         target: the address, as written in the patches; for ``enter`` the module.
         module: the module that contains the target, None for objects at hand.
-        distribution: the distribution that contains the module, None if no distribution does.
-        version: the installed version of the distribution, None likewise.
+        distribution: the distribution that contains the module, None without a distribution.
+        version: the installed version of the distribution; None without a distribution.
         installed: True if the module can be found; None if hookpatch would have to import a parent to know.
         imported: True if this process has imported the module: the patches would be applied at once.
         patches: the patches, the outermost first, then the patches that would not be applied.
@@ -184,9 +184,9 @@ def plan(
 ) -> Plan:
     """Return a plan of the patches that ``active`` with the same arguments would apply here.
 
-    A child process that is thrown away opens the session and imports the targets. This process imports the plugins but
-    no target, and changes nothing: a target whose module is imported here already is looked at here. What was found is
-    kept until a file changes. ``hookpatch plan`` prints the result.
+    A throwaway child process opens the session and imports the targets. This process imports the plugins but no
+    target, and changes nothing; a target is looked at here if this process has imported the module already. The result
+    is kept until a file changes. ``hookpatch plan`` prints the result.
 
     Args:
         *what: names of installed plugins and patches.
@@ -250,7 +250,7 @@ def plan_of(
     groups: dict[str | tuple[int, str], list[_Tried]] = {}
     for request, outcome in with_matches(requests, outcomes):
         patch = request.patch
-        if patch.module not in presences:  # of a match
+        if patch.module not in presences:  # the module of a match
             presences[patch.module] = presence_of(str(patch.module))
         key = key_of(patch) or (id(patch.target and patch.target.start), patch.address)  # objects may share a text
         groups.setdefault(key, []).append(_Tried(request, outcome, presences[patch.module]))

@@ -228,12 +228,12 @@ def with_matches(requests: Iterable[Requested], outcomes: Iterable[Outcome]) -> 
 
 
 def is_addressed(patch: Patch) -> bool:
-    """Return False for a match without an address: only the text of the address came from the other session."""
+    """Return False for a match without an address: only the text of the address came from the child process."""
     return patch.target is None or bool(patch.target.steps)
 
 
 def _target(address: str, module: str | None) -> Target:
-    """Return the target of a match; for an object of the other process a target with the address alone."""
+    """Return the target of a match; for an object of the child process a target with the address alone."""
     try:
         if module is not None:
             return Target(address)

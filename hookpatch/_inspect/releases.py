@@ -100,7 +100,7 @@ def _has(folder: Path | None, release: Release) -> bool:
 
 @cache
 def has_pip() -> bool:
-    """Return True if the environment has pip. Other finders are not asked: that of setuptools warns about distutils."""
+    """Return True if the environment has pip. No other finder is asked: the finder of setuptools warns of distutils."""
     return PathFinder.find_spec("pip") is not None
 
 
@@ -114,7 +114,7 @@ def install(release: str, *words: str) -> str | None:
 def run(command: Sequence[str], folder: str | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command without the variables of hookpatch, and wait for the end.
 
-    If a folder is given: in the folder, with the folder's modules before the modules of the environment.
+    A given folder becomes the current folder, and the folder's modules come before the environment's modules.
     """
     variables = environment.without_ours()
     if folder is not None:

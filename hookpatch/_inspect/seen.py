@@ -1,4 +1,4 @@
-"""Find the kind and the patches of an installed plugin, for commands that run without the plugin's name."""
+"""Find the kind and the patches of an installed plugin, for the commands that show all installed plugins."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Seen(NamedTuple):
 
     Attributes:
         status: *patches* or *commands*, or why the plugin could not be asked for its patches.
-        problem: the error behind the other states; None.
-        description: the first line of the plugin's docstring; empty if it was not loaded.
+        problem: the error behind any other status; else None.
+        description: the first line of the plugin's docstring; empty if the plugin was not loaded.
         patches: verb, target and release of each patch, as declared.
         planned: verb, target, finding, reason and warnings of each patch, in the order of a plan.
     """
@@ -49,7 +49,7 @@ def seen(plugins: Sequence[Installed], look: Look, asked_by: str, limit: float =
     rows = cache.find(key) or [None] * len(calls)
     new = [index for index, row in enumerate(rows) if row is None]
     if new:
-        from hookpatch._processes import aside  # here, as in ``see``: what was kept is read without these imports
+        from hookpatch._processes import aside  # here, as in ``see``: kept facts are read without these imports
 
         limit += cache.LIMIT if look.imports else 0
         results = [*aside.results([*(calls[index] for index in new), (f"{cache.__name__}:files", None)], limit)]

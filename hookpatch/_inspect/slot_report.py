@@ -21,7 +21,7 @@ class LayerReport:
         name: the function that runs, as ``module:name``, or a short text for a value.
         place: the definition, as ``file:line``; None if unknown.
         plugin: the plugin's name; None for foreign layers and for a patch given to ``active``.
-        distribution: the plugin's distribution with its version, None likewise.
+        distribution: the plugin's distribution with its version; None without a plugin.
         session: the number of the session, counted from 1 in each process; None for foreign layers.
         arguments: the arguments that ``inject`` passes: texts by name; None for other verbs.
         reached: False if no call gets to the layer: an outer layer calls no inner layer, or hides its callee.

@@ -64,7 +64,7 @@ def why(target: str | Target) -> SlotReport:
 
 def _of_source(module: str | None) -> Iterator[str]:
     """Yield a note for a module with source changed before the run."""
-    loading: Any = imports.loaded("hookpatch._engine.source.loading")  # imported if any source was
+    loading: Any = imports.loaded("hookpatch._engine.source.loading")  # imported once a module's source was changed
     if module is not None and loading is not None and (changes := loading.who_changed(module)):
         yield f"{module} runs from changed source: {', '.join(changes)}"
 

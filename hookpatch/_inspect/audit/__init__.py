@@ -1,1 +1,1 @@
-"""Every patch in a process, whoever made it: a snapshot of each module, compared at the end. Changes no slot."""
+"""Every patch in a process, foreign or ours: a snapshot of each module, compared at the end. Changes no slot."""

@@ -11,11 +11,11 @@ from hookpatch._inspect.audit.recorder import running
 
 
 def audit() -> Audit:
-    """Return the patches in this process, whoever made them, those of hookpatch too.
+    """Return all patches in this process: foreign patches, and the patches of hookpatch.
 
-    In a program that ``hookpatch audit`` runs, the notes from the program's start are compared. Elsewhere the values
-    are compared with the source of their modules, and some patches are not found. Imports, calls and changes nothing
-    of the program.
+    Under ``hookpatch audit``, values are compared with notes made since the program's start. Elsewhere values are
+    compared with the source of the module, and some patches are not found. Imports, calls and changes nothing of the
+    program.
 
     Returns:
         The findings, by address. ``str()`` gives a table, and a notebook shows one.

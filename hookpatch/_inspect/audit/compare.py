@@ -103,11 +103,11 @@ class Comparison:
         if is_code(before):
             return None if name_of(before) == _OF_PROTOCOLS else "replaced"
         if before is None and not self._everything:
-            return None  # made when first needed
+            return None  # a value that the module makes at the first use
         if issubclass(type(before), ModuleType) or self._everything:
             return "replaced"
         if type(after) is not type(before) and is_object(before) and is_object(after):
-            return "replaced"  # a lock of another kind
+            return "replaced"  # for example a lock of another kind
         home, origin = self._home(owner), origin_of(after, before)
         if origin.is_known:
             return "replaced" if origin.distribution not in (home.distribution, PYTHON) else None
@@ -124,7 +124,7 @@ class Comparison:
         home, origin = self._home(owner), origin_of(after, before)
         if home.distribution == origin.distribution == PYTHON:
             return not (is_movable(before) and is_movable(after))
-        if home.distribution is None:  # the program's own files, told apart by file
+        if home.distribution is None:  # the program's own files: the file decides
             return origin.distribution is None and origin.file == home.file
         return home.distribution == origin.distribution
 

@@ -1,4 +1,4 @@
-"""Read from a module's source by which statements each name is bound. No code of the module runs."""
+"""Find the statements that bind each name, in a module's source. No code of the module runs."""
 
 from __future__ import annotations
 

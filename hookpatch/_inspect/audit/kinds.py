@@ -8,7 +8,7 @@ from typing import Any, Final
 from hookpatch._engine.slots.slot import ABSENT, along_mro, inner
 
 DESCRIPTORS: Final = (staticmethod, classmethod, property)
-# Written by Python itself, again and again, or by a module about itself.
+# Names that Python rewrites at any time, or that a module writes about itself.
 OF_PYTHON: Final = frozenset(
     [
         "__builtins__",

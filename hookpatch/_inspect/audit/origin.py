@@ -1,4 +1,4 @@
-"""Tell where a value comes from: file, line, and by the lists of installed files the distribution."""
+"""Find the file and line of a value's definition, and the distribution by the lists of installed files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hookpatch._inspect.audit.snapshot import module_of_class, names_of_module
 PYTHON: Final = "Python"  # the standard library, in place of a distribution
 _LIBRARY: Final = [os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "platstdlib")]
 _FOLDERS: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-_MAKERS: Final = (PYTHON, "wrapt", "decorator", "pluggy")  # their functions wrap for others
+_MAKERS: Final = (PYTHON, "wrapt", "decorator", "pluggy")  # distributions with makers of wrappers
 _DEPTH: Final = 3
 
 
@@ -83,7 +83,7 @@ def _inside(function: FunctionType, original: Any, depth: int) -> Origin | None:
     for cell in function.__closure__ or ():
         try:
             content = inner(cell.cell_contents)
-        except ValueError:  # empty
+        except ValueError:  # an empty cell
             continue
         if content is original or not (
             type(content) is FunctionType or issubclass(type(content), (partial, MethodType))
@@ -139,7 +139,7 @@ def _folders() -> list[str]:
 def _records(folder: str) -> dict[bytes, str]:
     """Return the name of the distribution of each file in a folder, by the RECORD of the distributions."""
     distributions: dict[bytes, str] = {}
-    for info in sorted(Path(folder).glob("*.dist-info"), reverse=True):  # the first of two has the file
+    for info in sorted(Path(folder).glob("*.dist-info"), reverse=True):  # of two owners the first counts
         record = info / "RECORD"
         if record.is_file():
             files = [line.partition(b",")[0] for line in record.read_bytes().replace(b'"', b"").splitlines()]
@@ -171,7 +171,7 @@ def version_of(distribution: str | None) -> str | None:
 def _named(info: Path) -> str:
     """Return the name of a distribution as its metadata writes it, and note its version.
 
-    importlib.metadata would be imported at the end of a program in which anything may be patched.
+    Works without importlib.metadata: at the end of a program, its import could run patched code.
     """
     facts = {"Name": info.name.partition("-")[0], "Version": ""}
     with suppress(OSError):

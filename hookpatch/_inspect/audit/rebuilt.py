@@ -1,6 +1,6 @@
 """Rebuild the former values of modules in a process without notes: from the values' provenance, and from the source.
 
-A value that a module's own file defines is the module's own. The source is read for the others: if only ``def``,
+A value that a module's own file defines is the module's own. For any other value the source is read: if only ``def``,
 ``class`` or an import from the standard library binds the name there, a foreign value was set later. A value under a
 decorator, or of any other statement, is never reported.
 """
@@ -34,7 +34,8 @@ from hookpatch._inspect.foreign import wrapping
 
 _NEVER_TOLD: Final = (*PLAIN, list, dict, tuple, set, frozenset, ModuleType)
 _name_of_class: Final[Any] = type.__dict__["__name__"].__get__
-_OF_TYPES: Final = ("typing", "typing_extensions", "types", "collections", "_collections")  # no code, though callable
+# The callable objects of these modules are no code.
+_OF_TYPES: Final = ("typing", "typing_extensions", "types", "collections", "_collections")
 _DEEPEST: Final = 3  # classes inside of classes
 
 
@@ -206,7 +207,7 @@ class _Module:
         )
 
     def _definition(self, name: str, node: Any) -> Any:
-        """Return a stand-in for an original that is no more at hand: a function or class with its name and place."""
+        """Return a stand-in for a lost original: a function or class with the original's name and place."""
         if hasattr(node, "bases"):
             return type(node.name, (), {"__module__": self._name, "__qualname__": name})
         return FunctionType(self._code(name, node), {"__name__": self._name})
@@ -214,7 +215,7 @@ class _Module:
     def _compare_c_code(self, note: OwnerNote) -> None:
         """Put the former values of a module of C code into the notes: Python code there was set later.
 
-        The order of the names tells which are new: they stand behind all others.
+        New names stand behind all other names.
         """
         origins = {
             name: origin_of(value) if is_code(value) or is_object(value) else Origin()
@@ -250,13 +251,13 @@ def _is_filled(cell: Any) -> bool:
 
 
 def _read(spec: Any, file: str) -> Definitions | None:
-    """Return the definitions in a source file that was run as it is; None if it cannot be read."""
+    """Return the definitions in an unchanged source file; None for a changed or unreadable file."""
     loader = getattr(spec, "loader", None)
-    for _ in range(_DEEPEST):  # wrapt and others put a loader of their own around
+    for _ in range(_DEEPEST):  # wrapt and other libraries wrap the loader
         names = getattr(loader, "__dict__", None)
         loader = names.get("loader", loader) if type(names) is dict else loader
     if type(loader) is not SourceFileLoader and loader is not FrozenImporter:
-        return None  # a source that was changed before it ran, or none
+        return None  # the source was changed before the run, or there is no source
     try:
         with open(file, "rb") as source:
             return Definitions(ast.parse(importlib.util.decode_source(source.read())).body)

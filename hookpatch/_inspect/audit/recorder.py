@@ -19,7 +19,7 @@ from hookpatch._inspect.audit.snapshot import Snapshot
 
 _SHARE: Final = 50  # a look takes at most a fiftieth of the time since the last look
 _EXCEPT: Final = ("hookpatch", "__main__", "sitecustomize")
-_open, _rename = open, os.replace  # at the end a program may have patched both
+_open, _rename = open, os.replace  # kept: the program may have patched both by its end
 running: Final[list[Recorder]] = []  # the recorder of this process, if any
 
 
