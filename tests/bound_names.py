@@ -85,23 +85,23 @@ def other(*args: Any, **kwargs: Any) -> Any:
 
 def whole(holder: ModuleType) -> dict[str, Any]:
     """Return the objects in the holders of a module, in order."""
-    kept: dict[str, Any] = {"module": [item for item in vars(holder).items() if item[0] != "__builtins__"]}
+    contents: dict[str, Any] = {"module": [item for item in vars(holder).items() if item[0] != "__builtins__"]}
     for name in ("Class", "instance"):
-        kept[name] = list(vars(vars(holder)[name]).items())
-    kept["slotted"] = holder.slotted.own
+        contents[name] = list(vars(vars(holder)[name]).items())
+    contents["slotted"] = holder.slotted.own
     for name in ("by_key", "ordered"):
-        kept[name] = list(vars(holder)[name].items())
-    kept["lists"] = [*holder.in_list, *holder.by_key["deep"]["b"], *holder.queue]
-    kept["default"] = holder.default.__defaults__, holder.keyword.__kwdefaults__
-    kept["cell"] = holder.closure.__closure__[0].cell_contents
-    kept["partials"] = [
+        contents[name] = list(vars(holder)[name].items())
+    contents["lists"] = [*holder.in_list, *holder.by_key["deep"]["b"], *holder.queue]
+    contents["default"] = holder.default.__defaults__, holder.keyword.__kwdefaults__
+    contents["cell"] = holder.closure.__closure__[0].cell_contents
+    contents["partials"] = [
         (partial.func, partial.args, partial.keywords) for partial in (holder.part, holder.argument, holder.arguments)
     ]
-    return kept
+    return contents
 
 
-def identities(kept: Any) -> Any:
+def identities(structure: Any) -> Any:
     """Return the same structure with the id of each leaf."""
-    if type(kept) in (list, tuple):
-        return [id(kept) if type(kept) is tuple and len(kept) > 3 else 0, *map(identities, kept)]
-    return {key: identities(value) for key, value in kept.items()} if type(kept) is dict else id(kept)
+    if type(structure) in (list, tuple):
+        return [id(structure) if type(structure) is tuple and len(structure) > 3 else 0, *map(identities, structure)]
+    return {key: identities(value) for key, value in structure.items()} if type(structure) is dict else id(structure)

@@ -147,8 +147,8 @@ class World:
         self.changes = {self.cell.place}
         if self.cell.is_in_place:
             function = self.owner[self.key] if self.is_item else getattr(self.owner, self.key)
-            at = self.before.of_function(getattr(function, "__func__", function))
-            self.changes = {f"{at}.{name}" for name in ("__code__", "__kwdefaults__", "__signature__", *ATTRIBUTES)}
+            place = self.before.of_function(getattr(function, "__func__", function))
+            self.changes = {f"{place}.{name}" for name in ("__code__", "__kwdefaults__", "__signature__", *ATTRIBUTES)}
 
     # the requests to hookpatch
 

@@ -29,41 +29,43 @@ class Environment:
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
         self.python = folder / "bin" / "python"
         (self.site_packages,) = folder.glob("lib/python3*/site-packages")
-        rest = folder / "rest"
-        rest.mkdir()
+        packages = folder / "rest"
+        packages.mkdir()
         for entry in Path(sysconfig.get_path("purelib")).iterdir():
             if "hookpatch" not in entry.name:
-                (rest / entry.name).symlink_to(entry)
+                (packages / entry.name).symlink_to(entry)
         # A path line, after hookpatch.pth in the alphabet: site reads the line after hookpatch.pth.
-        (self.site_packages / "zz_rest.pth").write_text(f"{rest}\n")
+        (self.site_packages / "zz_rest.pth").write_text(f"{packages}\n")
         releases = Path(sys.prefix, "hookpatch-releases")  # installed by the fixture fresh_process, or by `make`
         if releases.is_dir():
             (folder / releases.name).symlink_to(releases)
 
-    def take_over(self, other: Environment) -> None:
+    def take_over(self, source: Environment) -> None:
         """Copy hookpatch from another environment, in a tenth of the time of pip."""
-        for entry in other.site_packages.glob("hookpatch*"):
+        for entry in source.site_packages.glob("hookpatch*"):
             copy = shutil.copytree if entry.is_dir() else shutil.copy
             copy(entry, self.site_packages / entry.name)
         script = self.python.parent / "hookpatch"
-        script.write_text((other.python.parent / "hookpatch").read_text().replace(str(other.python), str(self.python)))
+        script.write_text(
+            (source.python.parent / "hookpatch").read_text().replace(str(source.python), str(self.python))
+        )
         script.chmod(0o755)
 
     def add_scripts(self) -> None:
         """Add the commands of the test environment, such as pip and pytest, for the python of this environment."""
         for script in Path(sys.executable).parent.iterdir():
-            there = self.python.parent / script.name
+            target = self.python.parent / script.name
             if (
                 script.is_file()
-                and not there.exists()
+                and not target.exists()
                 and script.read_bytes().startswith(f"#!{sys.executable}".encode())
             ):
-                there.write_text(script.read_text().replace(sys.executable, str(self.python), 1))
-                there.chmod(0o755)
+                target.write_text(script.read_text().replace(sys.executable, str(self.python), 1))
+                target.chmod(0o755)
 
-    def install(self, *what: str | Path) -> None:
+    def install(self, *arguments: str | Path) -> None:
         """Install with pip, as a user does, without dependencies."""
-        self._pip("install", "--no-deps", "--no-index", "--no-build-isolation", *map(str, what))
+        self._pip("install", "--no-deps", "--no-index", "--no-build-isolation", *map(str, arguments))
 
     def uninstall(self, name: str) -> None:
         """Uninstall with pip."""

@@ -42,11 +42,11 @@ def wanted(environment: str, names: str, phase: str) -> str:
 
 def _verdict(cell: dict[str, Any], stderr: str, problems: Sequence[str]) -> tuple[str, str]:
     is_right = cell["said"] == wanted(cell["environment"], cell["names"], cell["phase"])
-    told = [text for text in (cell["error"], *cell["warnings"], *problems) if text]
-    told += [line for line in stderr.splitlines() if cell["path"] in line]
+    messages = [text for text in (cell["error"], *cell["warnings"], *problems) if text]
+    messages += [line for line in stderr.splitlines() if cell["path"] in line]
     if is_right:
-        return ("false", told[0]) if told else ("right", "")
-    return ("loud", told[0]) if told else ("silent", f"said {cell['said']!r}")
+        return ("false", messages[0]) if messages else ("right", "")
+    return ("loud", messages[0]) if messages else ("silent", f"said {cell['said']!r}")
 
 
 def run(home: Environment, names: str, launchers: Iterable[str]) -> list[Cell]:

@@ -100,8 +100,8 @@ def _celery(path: str, env: Env) -> None:
         _until(lambda: Path(path).exists() and Path(path).read_text(), process)
     finally:
         _end(process)
-        for left in Path("queue").iterdir():
-            left.unlink()
+        for entry in Path("queue").iterdir():
+            entry.unlink()
 
 
 def _uv(path: str, env: Env) -> None:

@@ -61,11 +61,11 @@ class Reader:
                 f'exec {sys.executable} {ROOT / "tests" / "environments.py"} "$3"\n'
             )
             (tools / name).chmod(0o755)
-        here = str(Path(sys.executable).parent)
-        rest = [entry for entry in os.environ["PATH"].split(os.pathsep) if entry != here]
+        own_folder = str(Path(sys.executable).parent)
+        path_entries = [entry for entry in os.environ["PATH"].split(os.pathsep) if entry != own_folder]
         self.variables = {
             **{name: text for name, text in os.environ.items() if not name.startswith(("HOOKPATCH_", "PIP_"))},
-            "PATH": os.pathsep.join([str(tools), str(self.environment.python.parent), *rest]),
+            "PATH": os.pathsep.join([str(tools), str(self.environment.python.parent), *path_entries]),
             "HOME": str(self.folder),
             "PYTHONUNBUFFERED": "1",  # stdout and stderr come in order, as in a terminal
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -125,8 +125,8 @@ class Reader:
         )
         program.unlink()
         self.printed = end, completed.stdout
-        said = "" if HEAVY.search(source) else completed.stderr  # torch warns of itself
-        return f"status {completed.returncode}\n{completed.stderr}" if completed.returncode or said else None
+        unexpected = "" if HEAVY.search(source) else completed.stderr  # torch warns of itself
+        return f"status {completed.returncode}\n{completed.stderr}" if completed.returncode or unexpected else None
 
     def _type(self, source: str) -> str | None:
         """Type each command into a shell; keep its folder, variables and functions for the next block."""
@@ -151,10 +151,10 @@ class Reader:
 
 def commands(source: str) -> Iterator[tuple[str, str]]:
     """Yield the commands of a block, each with its output; a command goes on after a backslash."""
-    first, *rest = re.split(r"^\$ ", source, flags=re.MULTILINE)
-    if first.strip() or not rest:
+    first, *parts = re.split(r"^\$ ", source, flags=re.MULTILINE)
+    if first.strip() or not parts:
         raise ValueError(f"a console block begins with '$ command': {source!r}")
-    for text in rest:
+    for text in parts:
         command, expected = re.fullmatch(r"((?:.*\\\n)*.*\n?)((?s:.*))", text).groups()
         yield command.strip(), expected
 
@@ -173,8 +173,8 @@ def difference(expected: str, printed: str) -> str | None:
 
 def why_not(document: Document, region: Region) -> str | None:
     """Return the reason why a block is not run, if the page names a reason before the block."""
-    found = NOT_RUN.search(document.text[: region.start])
-    return (found[1] or found[2]) if found else None
+    match = NOT_RUN.search(document.text[: region.start])
+    return (match[1] or match[2]) if match else None
 
 
 def blocks(page: Path, evaluator: Reader | None = None) -> Document:

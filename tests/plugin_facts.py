@@ -72,20 +72,24 @@ class Project:
 
     def modules_with_hooks(self) -> set[str]:
         """Return the modules with a hook of hookpatch; read the sources, import no module."""
-        found = set()
+        modules = set()
         for path in self.package.rglob("*.py"):
             for node in ast.parse(path.read_text()).body:
                 if isinstance(node, ast.FunctionDef) and "hookpatch.hookimpl" in map(ast.unparse, node.decorator_list):
-                    found.add(".".join(path.relative_to(self.folder).with_suffix("").parts))
-        return found
+                    modules.add(".".join(path.relative_to(self.folder).with_suffix("").parts))
+        return modules
 
 
 def project(folder: Path) -> Project:
     """Return the project of a distribution's folder."""
-    said = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-    groups = said.get("entry-points", {})
+    settings = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    groups = settings.get("entry-points", {})
     return Project(
-        folder, said["name"], said["version"], groups.get("hookpatch", {}), groups.get("hookpatch.waits_for", {})
+        folder,
+        settings["name"],
+        settings["version"],
+        groups.get("hookpatch", {}),
+        groups.get("hookpatch.waits_for", {}),
     )
 
 
@@ -97,5 +101,5 @@ def facts(*folders: Path) -> dict[str, dict[str, Any]]:
     command = [sys.executable, "-c", _PROGRAM, json.dumps([*map(str, folders)]), json.dumps(OPTIONS)]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
     completed = subprocess.run(command, env=clean, cwd=ROOT, capture_output=True, text=True, check=True)
-    found: dict[str, dict[str, Any]] = json.loads(completed.stdout)
-    return found
+    declared: dict[str, dict[str, Any]] = json.loads(completed.stdout)
+    return declared

@@ -41,8 +41,8 @@ def _rows(project: Project, declared: Mapping[str, Mapping[str, Any]]) -> Iterat
     for name in sorted(project.plugins):
         plugin = declared[name]
         targets = dict.fromkeys(patch["target"] for patch in plugin["patches"])
-        releases = dict.fromkeys(one for patch in plugin["patches"] for one in patch["requires"])
-        shown = [f"`{one}`; {', '.join(_tested(project, one))}" for one in releases]
+        releases = dict.fromkeys(release for patch in plugin["patches"] for release in patch["requires"])
+        shown = [f"`{release}`; {', '.join(_tested(project, release))}" for release in releases]
         yield [
             f"`{name}`",
             package,

@@ -149,10 +149,10 @@ def steps(program: str, **settings: str) -> list[Step]:
 
 def page() -> str:
     """Return the text of docs/how-it-works.md."""
-    told: set[tuple[str, str]] = set()
+    listed: set[tuple[str, str]] = set()
     first = BLOCK.split("\n").index('patch = hookpatch.wrap("vendor:speak", loud)') + 1
-    block = "".join(_sections(BLOCK, [step for step in steps(BLOCK) if step.line >= first], told))
-    start = "".join(_sections(PROGRAM, steps(PROGRAM, HOOKPATCH_PLUGINS="loud"), told))
+    block = "".join(_sections(BLOCK, [step for step in steps(BLOCK) if step.line >= first], listed))
+    start = "".join(_sections(PROGRAM, steps(PROGRAM, HOOKPATCH_PLUGINS="loud"), listed))
     return (
         f"{_HEAD}```python\n# vendor.py\n{VENDOR}```\n\n```python\n# loud.py\n{PLUGIN}```\n\n"
         f"## One block\n\n```python\n{BLOCK}```\n\n```text\nVENDOR ONE\nVENDOR TWO\n```\n\n{block}"
@@ -161,21 +161,21 @@ def page() -> str:
     ).rstrip() + "\n"
 
 
-def _sections(program: str, taken: list[Step], told: set[tuple[str, str]]) -> Iterator[str]:
+def _sections(program: str, steps_taken: list[Step], listed: set[tuple[str, str]]) -> Iterator[str]:
     """Yield a section for each line of a program that entered a function. A function is listed once in the page."""
     lines = program.split("\n")
-    for ran, of_line in groupby(taken, key=lambda step: step.ran):
+    for ran, of_line in groupby(steps_taken, key=lambda step: step.ran):
         first: dict[str, Step] = {}
         for step in of_line:
             first.setdefault(step.file, step)
         line = next(iter(first.values())).line
         yield f"### {f'`{lines[line - 1].strip()}`' if ran else 'Before the first line'}\n\n"
-        again = [step for step in first.values() if (step.file, step.function) in told]
+        again = [step for step in first.values() if (step.file, step.function) in listed]
         for step in first.values():
             if step not in again:
-                yield f"1. {_row(step, is_new=all(step.file != file for file, _ in told))}\n"
+                yield f"1. {_row(step, is_new=all(step.file != file for file, _ in listed))}\n"
                 if step.file in OF_HOOKPATCH:
-                    told.add((step.file, step.function))
+                    listed.add((step.file, step.function))
         yield f"\nAnd {len(again)} functions named above.\n\n" if again else "\n"
 
 
@@ -193,17 +193,17 @@ def _row(step: Step, is_new: bool) -> str:
 @cache
 def _sentences(file: str) -> dict[str, str]:
     """Return the first sentences of the docstrings of a file, by qualified name; the file's own has an empty name."""
-    found: dict[str, str] = {}
+    sentences: dict[str, str] = {}
 
     def visit(node: ast.AST, name: str) -> None:
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            found[name] = (ast.get_docstring(node) or "").partition("\n")[0].replace("``", "`")
+            sentences[name] = (ast.get_docstring(node) or "").partition("\n")[0].replace("``", "`")
         for child in ast.iter_child_nodes(node):
             if isinstance(child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
                 visit(child, f"{name}.{child.name}".lstrip("."))
 
     visit(ast.parse((ROOT / "hookpatch" / file).read_text()), "")
-    return found
+    return sentences
 
 
 if __name__ == "__main__":

@@ -51,8 +51,8 @@ def _finder_before_ours(name: str) -> Iterator[None]:
 
     class First:
         @staticmethod
-        def find_spec(asked: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-            return PathFinder.find_spec(asked, path) if asked == name else None
+        def find_spec(fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+            return PathFinder.find_spec(fullname, path) if fullname == name else None
 
     sys.meta_path.insert(0, First)
     try:
@@ -86,8 +86,8 @@ def test_module_that_another_finder_finds_first_is_patched_at_the_next_look(
         assert hidden.run() == "original"
         with pytest.warns(errors.LateWarning) as caught:
             LOOKS[look](session)
-        said = f"hidden:run of a patch given to active(): {LATE}; what ran before that was not patched"
-        assert [str(warning.message) for warning in caught] == [said]
+        message = f"hidden:run of a patch given to active(): {LATE}; what ran before that was not patched"
+        assert [str(warning.message) for warning in caught] == [message]
         assert hidden.run() == "patched(original)"
         (patch,) = session.report()
         assert (patch.state, patch.warnings) == ("applied", (LATE,))
@@ -120,13 +120,13 @@ def test_module_that_another_finder_finds_first_is_told_of_at_the_end(write_modu
 def test_module_put_into_sys_modules_is_patched_at_the_next_look(write_module: WriteModule) -> None:
     """No finder was asked at all."""
     with hookpatch.active(hookpatch.wrap("made:run", around)) as session:
-        made = ModuleType("made")
-        exec(SOURCE, vars(made))
-        sys.modules["made"] = made
+        module = ModuleType("made")
+        exec(SOURCE, vars(module))
+        sys.modules["made"] = module
         with pytest.warns(errors.LateWarning, match="made was imported past hookpatch's finder"):
             assert states(session) == ["applied"]
-        assert made.run() == "patched(original)"
-    assert made.run() == "original"
+        assert module.run() == "patched(original)"
+    assert module.run() == "original"
     del sys.modules["made"]
 
 
@@ -194,8 +194,8 @@ print(helpers.check())
     completed = environment.run("script.py", HOOKPATCH_PLUGINS="checked")
     assert completed.stdout == "original\n"
     late = "applied late: helpers was imported by __main__.First, before hookpatch's finder"
-    said = f"LateWarning: helpers:check of plugin 'checked' from checked-dist 1.0: {late}"
-    assert f"{said}; what ran before that was not patched" in completed.stderr
+    message = f"LateWarning: helpers:check of plugin 'checked' from checked-dist 1.0: {late}"
+    assert f"{message}; what ran before that was not patched" in completed.stderr
 
 
 # --- odd imports, and concurrent changes

@@ -304,9 +304,11 @@ PATTERNS = (
 def test_watched_pattern_hears_of_each_module_that_it_matches_and_of_no_other(pattern: str) -> None:
     """The quick look at module names overlooks no match, alone and among other patterns."""
     alone = imports.watch(pattern, lambda module: None)
-    others = [imports.watch(other, lambda module: None) for other in PATTERNS if other != pattern]
+    other_watches = [
+        imports.watch(other_pattern, lambda module: None) for other_pattern in PATTERNS if other_pattern != pattern
+    ]
     try:
-        for watches in (others, []):
+        for watches in (other_watches, []):
             heard = [name for name in WORDS if pattern == imports.ANY or alone in imports._of_globs(name)]
             assert heard == [name for name in WORDS if fnmatchcase(name, pattern)]
             for watch in watches:

@@ -71,9 +71,9 @@ with hookpatch.active(hookpatch.wrap("vendor:speak", patches.wrapper)) as sessio
     print(*(warning for patch in hookpatch.report() for warning in patch.warnings), sep="\\n")
 print(*session.report())
 """
-    said = "interpreter 1 of this process, made before the block, runs without it"
-    restored = ["restored  wrap    vendor:speak  (active())", f"          warning {said}"]
-    assert _printed(home, program) == ["inside original", said, "[True]", said, *restored]
+    message = "interpreter 1 of this process, made before the block, runs without it"
+    restored = ["restored  wrap    vendor:speak  (active())", f"          warning {message}"]
+    assert _printed(home, program) == ["inside original", message, "[True]", message, *restored]
 
 
 def test_interpreter_made_inside_a_block_is_patched_and_its_keeping_it_is_said(home: Environment) -> None:
@@ -91,8 +91,8 @@ say(late, "late")
 print(*(f"{warning.category.__name__}: {warning.message}" for warning in caught), sep="\\n")
 kept.close(), late.close()
 """
-    said = "OutlivedWarning: interpreter 2 of this process, made inside the block, keeps its patches of vendor:speak"
-    assert _printed(home, program) == ["inside patched"] * 2 + ["after patched", "late original", said]
+    message = "OutlivedWarning: interpreter 2 of this process, made inside the block, keeps its patches of vendor:speak"
+    assert _printed(home, program) == ["inside patched"] * 2 + ["after patched", "late original", message]
 
 
 def test_local_block_reaches_no_interpreter(home: Environment) -> None:
@@ -140,13 +140,13 @@ def test_patch_that_an_interpreter_cannot_have_is_refused_there(home: Environmen
         HEAD + "print(vendor.speak())\none = interpreters.create()\ntry:\n    say(one, 'ran')\nexcept Exception:\n"
         "    print('refused')\none.close()\n"
     )
-    asked = {"HOOKPATCH_PLUGINS": "chosen", "HOOKPATCH_OPTIONS": '{"chosen": {"word": "x"}}'}
-    completed = home.run("program.py", **asked)
+    variables = {"HOOKPATCH_PLUGINS": "chosen", "HOOKPATCH_OPTIONS": '{"chosen": {"word": "x"}}'}
+    completed = home.run("program.py", **variables)
     assert completed.stdout == "patched\nrefused\n"
     first = completed.stderr.splitlines()[0]
     assert first.startswith("hookpatch: error: in a subinterpreter: start-up failed: ImportError: module msgspec._core")
     assert first.endswith("set HOOKPATCH_DISABLE=1 to run without patches")
-    completed = home.run("program.py", HOOKPATCH_ON_ERROR="warn", **asked)
+    completed = home.run("program.py", HOOKPATCH_ON_ERROR="warn", **variables)
     assert completed.stdout == "patched\nran original\n"
     (line,) = completed.stderr.splitlines()
     assert line.startswith("hookpatch: warning: nothing is patched: start-up failed: ImportError: module msgspec._core")

@@ -60,9 +60,9 @@ def python(
     return run  # type: ignore[return-value]  # the type of subprocess.run depends on its arguments
 
 
-def result(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
+def result(completed: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
     """Return status, output and errors of a program."""
-    return done.returncode, done.stdout.strip(), done.stderr.strip()
+    return completed.returncode, completed.stdout.strip(), completed.stderr.strip()
 
 
 # --- names
@@ -98,9 +98,9 @@ def test_same_name_of_two_distributions_counts_twice() -> None:
 
 def test_options_are_copied() -> None:
     """A later change of the user's mapping does not change the selection."""
-    given = {"trim": {"times": 1}}
-    selection = Selection(["trim"], given, "a test")
-    given["trim"]["times"] = 2
+    options = {"trim": {"times": 1}}
+    selection = Selection(["trim"], options, "a test")
+    options["trim"]["times"] = 2
     assert selection.options == {"trim": {"times": 1}}
 
 

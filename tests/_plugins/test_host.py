@@ -456,16 +456,16 @@ def test_hook_that_forgets_to_yield_is_refused(install: Install) -> None:
     )
 
 
-@pytest.mark.parametrize("given", [3, ["x"], "speed"])
-def test_options_that_are_no_mapping_are_refused(install: Install, given: object) -> None:
+@pytest.mark.parametrize("options", [3, ["x"], "speed"])
+def test_options_that_are_no_mapping_are_refused(install: Install, options: object) -> None:
     """Of the plugin, and of the whole call."""
     install("tuned", TUNED)
-    kind = {int: "an int", list: "a list", str: "a str"}[type(given)]
+    kind = {int: "an int", list: "a list", str: "a str"}[type(options)]
     with pytest.raises(OptionsError) as caught:
-        hookpatch.active("tuned", options={"tuned": given})  # type: ignore[dict-item]  # the mistake under test
+        hookpatch.active("tuned", options={"tuned": options})  # type: ignore[dict-item]  # the mistake under test
     assert str(caught.value) == (
         f"options of plugin 'tuned' (kit 1.0): they are {kind}, not a mapping of names to values"
     )
     with pytest.raises(SettingError) as whole:
-        hookpatch.active("tuned", options=given)  # type: ignore[arg-type]  # the mistake under test
+        hookpatch.active("tuned", options=options)  # type: ignore[arg-type]  # the mistake under test
     assert str(whole.value) == f"active(): options= takes a mapping by plugin name, not {kind}"

@@ -94,9 +94,9 @@ def test_options_with_defaults_need_not_be_given() -> None:
 
 def test_given_mapping_is_not_changed() -> None:
     """The user's mapping is not changed."""
-    given: dict[str, Any] = {"passes": ["a"]}
-    options_of(Options, given, *WHO).passes.append("b")
-    assert given == {"passes": ["a"]}
+    mapping: dict[str, Any] = {"passes": ["a"]}
+    options_of(Options, mapping, *WHO).passes.append("b")
+    assert mapping == {"passes": ["a"]}
 
 
 def test_options_for_a_plugin_that_has_none_are_refused() -> None:
@@ -123,7 +123,7 @@ def test_option_that_must_be_given_is_missed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"),
+    ("options", "problem"),
     [
         ({"passes": "fuse_qkv"}, "Expected 'array', got 'str' - at 'passes'"),
         ({"passes": ["a", 3]}, "Expected 'str', got 'int' - at 'passes[1]'"),
@@ -134,9 +134,9 @@ def test_option_that_must_be_given_is_missed() -> None:
         ({"passes": [], "limit": "no"}, "Expected 'int | null', got 'str' - at 'limit'"),
     ],
 )
-def test_option_of_another_type_is_refused(given: dict[str, Any], problem: str) -> None:
+def test_option_of_another_type_is_refused(options: dict[str, Any], problem: str) -> None:
     """The message has the expected type, the given type and the place; text is not converted into a number."""
-    assert refused(lambda: options_of(Options, given, *WHO)) == f"{HEAD}{problem}; {TAKES}"
+    assert refused(lambda: options_of(Options, options, *WHO)) == f"{HEAD}{problem}; {TAKES}"
 
 
 def test_value_that_the_options_refuse_themselves_is_refused() -> None:
@@ -170,9 +170,9 @@ def test_value_that_the_options_refuse_themselves_is_refused() -> None:
 )
 def test_text_becomes_the_declared_type(name: str, text: str, value: object) -> None:
     """A word becomes a JSON value, a comma list a sequence of JSON values."""
-    found = option_from_text(Options, name, text, *WHO)
-    assert found == value
-    assert type(found) is type(value)
+    option = option_from_text(Options, name, text, *WHO)
+    assert option == value
+    assert type(option) is type(value)
 
 
 @pytest.mark.parametrize(("name", "text"), [("passes", "a,b"), ("times", "3"), ("mode", "safe"), ("sizes", "1,2")])

@@ -89,13 +89,13 @@ def test_patch_may_declare_more(make_distribution: MakeDistribution, vendor: Mod
 def test_cycle_through_packages_names_each_declaration(install: Install, vendor: ModuleType) -> None:
     """The same text whatever was selected first."""
     install(a="before='b'", b="before='c'", c="before='a'")
-    said = set()
+    messages = set()
     for selected in permutations("abc"):
         with pytest.raises(OrderError) as caught:
             hookpatch.active(*selected).open()
-        said.add(str(caught.value))
+        messages.add(str(caught.value))
         assert vendor.call() == []
-    assert said == {
+    assert messages == {
         "the patches on vendor:call cannot be put in order: a before b before c before a; plugin 'a' from d-a 1.0 "
         "declares before='b', plugin 'b' from d-b 1.0 declares before='c', plugin 'c' from d-c 1.0 declares "
         "before='a'; drop one of these, or leave one of the plugins out"
@@ -354,8 +354,8 @@ def test_program_is_refused_for_what_it_lacks(home: Environment) -> None:
     for names in ("late,b", "b,a"):
         assert home.run("-c", CALL, HOOKPATCH_PLUGINS=names).stdout == f"begun\n{names.replace(',', ' ')}\n"
     run = home.run(script, "run", "-p", "a", "-c", CALL)
-    said = missing.format("a", "-p", "add -p b [hookpatch explain MissingPlugin]")
-    assert (run.stdout, run.stderr, run.returncode) == ("", f"hookpatch: error: plugin 'a' {said}\n", 78)
+    message = missing.format("a", "-p", "add -p b [hookpatch explain MissingPlugin]")
+    assert (run.stdout, run.stderr, run.returncode) == ("", f"hookpatch: error: plugin 'a' {message}\n", 78)
     assert home.run(script, "run", "-p", "a", "-c", CALL, HOOKPATCH_PLUGINS="b").stdout == "begun\nb a\n"
     run = home.run(script, "run", "-p", "alone", "-c", CALL, HOOKPATCH_PLUGINS="b")
     assert "plugin 'b' of b-dist 1.0 (asked for by -p) cannot be on together" in run.stderr

@@ -361,8 +361,8 @@ def test_process_that_cannot_have_it_says_so(home: Environment, tmp_path: Path, 
         assert stderr.count(f"warning: this process runs without {why} [hookpatch explain NotCarriedWarning]\n") == 3
     else:
         assert noted == [["", ""], 78]
-        told = f"error: cannot be carried to another process: {why} [hookpatch explain NotCarriedError]\n"
-        assert stderr.count(told) == 3
+        message = f"error: cannot be carried to another process: {why} [hookpatch explain NotCarriedError]\n"
+        assert stderr.count(message) == 3
 
 
 def test_calls_are_counted_there_too(home: Environment, tmp_path: Path) -> None:
@@ -384,5 +384,5 @@ def test_variable_that_cannot_be_read_is_refused(home: Environment) -> None:
     """The message about a damaged variable says what to do."""
     completed = home.run("-c", "print('ran')", HOOKPATCH_INHERIT="nonsense")
     assert (completed.stdout, completed.returncode) == ("", 78)
-    said = "hookpatch: error: cannot be carried to another process: what HOOKPATCH_INHERIT holds: it cannot be read"
-    assert completed.stderr.startswith(said)
+    message = "hookpatch: error: cannot be carried to another process: what HOOKPATCH_INHERIT holds: it cannot be read"
+    assert completed.stderr.startswith(message)

@@ -142,7 +142,7 @@ def documented(heading: str) -> dict[str, str]:
     text = (ROOT / "docs" / "report.md").read_text()
     section = text.partition(f"\n### {heading}\n")[2].partition("\n#")[0]
     rows = re.findall(r"^\| (`.*?`) \|(.*)\|$", section, re.MULTILINE)
-    return {name: rest for names, rest in rows for name in re.findall(r"`(\w+)`", names)}
+    return {name: description for names, description in rows for name in re.findall(r"`(\w+)`", names)}
 
 
 def test_every_field_is_documented_and_there(run: hookpatch.RunReport) -> None:
@@ -155,7 +155,9 @@ def test_every_field_is_documented_and_there(run: hookpatch.RunReport) -> None:
     of_run, of_session = run.to_dict(), hookpatch.active().report().to_dict()
     assert set(of_run) == {"processes", "warnings", "unread"}
     assert set(of_run["processes"][0]) == process.keys()
-    assert set(of_session["processes"][0]) == {name for name, rest in process.items() if "session" in rest}
+    assert set(of_session["processes"][0]) == {
+        name for name, description in process.items() if "session" in description
+    }
     assert json.loads(run.to_json()) == json.loads(json.dumps(of_run))
     slot = documented("A slot, of `why`")
     of_slot = {field.name for kind in (hookpatch.SlotReport, hookpatch.LayerReport) for field in fields(kind)}
@@ -208,5 +210,5 @@ def test_page_fits_the_window(run: hookpatch.RunReport, tmp_path: Path, width: i
         browser.press("Enter")
         assert not browser.run("document.querySelector('details').open")
         requests = [event["params"] for event in browser.events if event.get("method") == "Network.requestWillBeSent"]
-        asked = [request["request"]["url"] for request in requests]
-        assert set(asked) <= {path.as_uri()}
+        addresses = [request["request"]["url"] for request in requests]
+        assert set(addresses) <= {path.as_uri()}

@@ -85,11 +85,11 @@ def test_last_thread_to_leave_restores(vendor: ModuleType) -> None:
 
     with ThreadPoolExecutor(1) as pool:
         with session:
-            said = pool.submit(stay)
+            future = pool.submit(stay)
             assert inside.wait(20)
         assert vendor.speak() == "hm hm "
         leave.set()
-        assert said.result(20) == "hm hm "
+        assert future.result(20) == "hm hm "
     assert vendor.speak is speak
 
 

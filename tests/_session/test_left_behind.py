@@ -61,7 +61,7 @@ def around(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any
 
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "classes"),
     [
         ("Base.forward", "vendor:Deep, vendor:Other, vendor:Silent"),
         ("Base.of_class", "vendor:Silent"),
@@ -71,14 +71,16 @@ def around(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any
         ("Base.prop", None),
     ],
 )
-def test_subclasses_that_override_and_do_not_call(vendor: ModuleType, name: str, found: str | None, reach: Any) -> None:
+def test_subclasses_that_override_and_do_not_call(
+    vendor: ModuleType, name: str, classes: str | None, reach: Any
+) -> None:
     """Overriding subclasses are found by the names in their code; a subclass that calls super() is not named."""
     patch = hookpatch.wrap(f"vendor:{name}", around, reach=reach)
-    if found is None:
+    if classes is None:
         patch = hookpatch.replace(f"vendor:{name}", property(lambda self: "new"))
     with hookpatch.active(patch) as session:
-        said = f"without effect on what overrides it and does not call it: {found}"
-        assert [patch.warnings for patch in session.report()] == [(said,) if found else ()]
+        warning = f"without effect on what overrides it and does not call it: {classes}"
+        assert [patch.warnings for patch in session.report()] == [(warning,) if classes else ()]
 
 
 def test_a_target_beneath_an_object(make_module: Callable[[str, str], ModuleType]) -> None:
@@ -122,9 +124,9 @@ def test_instances_that_were_made_before(vendor: ModuleType, verb: str, reach: A
         else hookpatch.derive("vendor:Plain", lambda original: new, reach=reach)
     )
     with hookpatch.active(patch) as session:
-        made = vendor.Plain()
+        instance = vendor.Plain()
         before = "new" if reach == "everywhere" else "base"
-        assert (made.forward(), old[0].forward(), of_subclass.forward()) == ("new", before, [])
+        assert (instance.forward(), old[0].forward(), of_subclass.forward()) == ("new", before, [])
         if reach == "everywhere":
             assert "class of" not in str(session.report())
             return

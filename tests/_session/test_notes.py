@@ -24,8 +24,8 @@ def count(wrapped, instance, args, kwargs):
 
 @hookpatch.hookimpl
 def hookpatch_patches():
-    yield hookpatch.wrap("thing:f", count)
-    yield hookpatch.wrap("thing:g", count)
+    yield hookpatch.wrap("vendor:f", count)
+    yield hookpatch.wrap("vendor:g", count)
 
 @hookpatch.hookimpl
 def hookpatch_report(SIGNATURE):
@@ -37,20 +37,20 @@ def hookpatch_report(SIGNATURE):
 
 
 @pytest.fixture
-def thing(make_distribution: Callable[..., Path], make_module: Callable[[str, str], ModuleType]) -> ModuleType:
+def vendor(make_distribution: Callable[..., Path], make_module: Callable[[str, str], ModuleType]) -> ModuleType:
     source = PLUGIN.replace("SIGNATURE", "")
     make_distribution("counting", plugins={"counter": "counter"}, modules={"counter": source})
-    return make_module("thing", "def f(): pass\ndef g(): pass\n")
+    return make_module("vendor", "def f(): pass\ndef g(): pass\n")
 
 
-def test_lines_stand_at_the_first_patch_of_the_plugin(thing: ModuleType) -> None:
+def test_lines_stand_at_the_first_patch_of_the_plugin(vendor: ModuleType) -> None:
     """As of the moment the report is asked for, also after the end; other patches have none."""
-    own = hookpatch.wrap("thing:f", lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs))
+    own = hookpatch.wrap("vendor:f", lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs))
     session = hookpatch.active(own, "counter")
     with session:
-        thing.f()
+        vendor.f()
         assert [patch.notes for patch in session.report()] == [(), ("1 calls were counted", "none was slow"), ()]
-        thing.g()
+        vendor.g()
     report = session.report()
     assert [patch.notes for patch in report] == [(), ("2 calls were counted", "none was slow"), ()]
     assert str(report).splitlines()[3:5] == [
@@ -61,7 +61,7 @@ def test_lines_stand_at_the_first_patch_of_the_plugin(thing: ModuleType) -> None
     assert [patch["notes"] for patch in process["patches"]] == [[], ["2 calls were counted", "none was slow"], []]
 
 
-def test_a_plugin_that_fails_there_fails_no_report(thing: ModuleType) -> None:
+def test_a_plugin_that_fails_there_fails_no_report(vendor: ModuleType) -> None:
     """The error is the note."""
     with hookpatch.active("counter") as session:
         import counter  # type: ignore[import-not-found]  # written by the fixture

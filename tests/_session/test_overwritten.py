@@ -186,11 +186,11 @@ def test_autoreload_of_ipython(vendor: Any, target: str) -> None:
     path.write_text(SOURCE.replace("vendor {", "reloaded {").replace('"run"', '"new run"') + f"# {time.time()}\n")
     importlib.invalidate_caches()
     autoreload.superreload(vendor)
-    said = vendor.speak("x") if target == "vendor:speak" else vendor.Thing().run()
+    answer = vendor.speak("x") if target == "vendor:speak" else vendor.Thing().run()
     states = {patch.state for patch in session.report()}
-    assert ("overwritten" not in states) == said.isupper()
+    assert ("overwritten" not in states) == answer.isupper()
     layers = [layer.state for layer in hookpatch.why(target) if layer.by == "hookpatch"]
-    assert (layers == ["applied"]) == said.isupper()
+    assert (layers == ["applied"]) == answer.isupper()
     session.close()
 
 
@@ -269,7 +269,7 @@ def test_code_assigned_to_a_wrapper_is_reported(vendor: Any, verb: str, road: bo
         session.close()
     reason += "; the original is back, with its own code"
     assert [str(warning.message).endswith(reason) for warning in warned] == [True]
-    assert [(one.state, one.reason) for one in session.report()] == [("overwritten", reason)]
+    assert [(row.state, row.reason) for row in session.report()] == [("overwritten", reason)]
     assert vendor.speak is original
     assert vendor.speak("x") == "vendor x"
     with hookpatch.active(patch):

@@ -92,9 +92,9 @@ def test_report_is_a_frozen_copy(vendor: ModuleType) -> None:
 
 def test_report_of_all_sessions_lists_those_that_are_open(vendor: ModuleType) -> None:
     """Open sessions are listed in their order; ended sessions are not."""
-    one, two, three = patches()
-    with hookpatch.active(one):
-        outer = hookpatch.active(two, three).open()
+    first, second, third = patches()
+    with hookpatch.active(first):
+        outer = hookpatch.active(second, third).open()
         assert [patch.target for patch in hookpatch.report() if patch.distribution != "hookpatch"] == [
             "vendor:speak",
             "vendor:nothing",

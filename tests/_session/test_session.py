@@ -49,8 +49,8 @@ def test_making_a_session_changes_nothing(vendor: ModuleType) -> None:
     speak = vendor.speak
     session = hookpatch.active(hookpatch.wrap("vendor:speak", shout))
     assert vendor.speak is speak
-    said = "<Session of vendor:speak, new> was never opened: nothing was patched; use it in a with statement"
-    with pytest.warns(errors.NeverOpenedWarning, match=f"^{re.escape(said)}$"):
+    message = "<Session of vendor:speak, new> was never opened: nothing was patched; use it in a with statement"
+    with pytest.warns(errors.NeverOpenedWarning, match=f"^{re.escape(message)}$"):
         del session
 
 
@@ -105,7 +105,7 @@ def test_factory_that_raises_restores_what_was_applied(vendor: ModuleType) -> No
 
 def test_undo_that_raises_does_not_stop_the_others(vendor: ModuleType) -> None:
     """The other patches are restored, and a RestoreError has all failures."""
-    speak, other = vendor.speak, vendor.other
+    speak, other_function = vendor.speak, vendor.other
 
     @contextmanager
     def stubborn(module: ModuleType) -> Iterator[None]:
@@ -123,7 +123,7 @@ def test_undo_that_raises_does_not_stop_the_others(vendor: ModuleType) -> None:
     assert caught.value.message == "2 undos failed at the end of a session; everything else was restored"
     assert [str(error) for error in caught.value.exceptions] == ["vendor", "vendor"]
     assert vendor.speak is speak
-    assert vendor.other is other
+    assert vendor.other is other_function
     assert [patch.state for patch in session.report()] == ["restored", "failed", "failed", "restored"]
 
 
@@ -160,8 +160,8 @@ def test_decorated_coroutine_is_patched_while_it_runs(vendor: ModuleType) -> Non
     @hookpatch.active(hookpatch.wrap("vendor:speak", shout))
     async def call() -> str:
         await asyncio.sleep(0)
-        said: str = vendor.speak()
-        return said
+        answer: str = vendor.speak()
+        return answer
 
     coroutine = call()
     assert vendor.speak() == "vendor"
@@ -300,34 +300,34 @@ def test_names_and_patches_mix_in_the_order_given(vendor: ModuleType, make_distr
 def test_enter_enters_when_the_module_is_there_and_leaves_at_the_end(write_module: Any) -> None:
     """enter() is for changes with their own undo; a reload enters anew."""
     write_module("late", SOURCE)
-    seen: list[str] = []
+    events: list[str] = []
 
     @contextmanager
     def span(module: ModuleType) -> Iterator[None]:
-        seen.append(f"enter {module.__name__}")
+        events.append(f"enter {module.__name__}")
         yield
-        seen.append("leave")
+        events.append("leave")
 
     with hookpatch.active(hookpatch.enter("late", span)) as session:
-        assert seen == []
+        assert events == []
         import importlib
 
         late = importlib.import_module("late")
-        assert seen == ["enter late"]
+        assert events == ["enter late"]
         importlib.reload(late)
-        assert seen == ["enter late", "leave", "enter late"]
+        assert events == ["enter late", "leave", "enter late"]
         (patch,) = session.report()
         assert (patch.target, patch.verb, patch.state) == ("late", "enter", "applied")
-    assert seen == ["enter late", "leave", "enter late", "leave"]
+    assert events == ["enter late", "leave", "enter late", "leave"]
     assert [patch.state for patch in session.report()] == ["restored"]
 
 
 def test_open_session_at_the_end_of_the_interpreter_is_quiet(vendor: ModuleType) -> None:
     """At the interpreter's end no module is restored, and no output comes."""
     program = "import hookpatch\ns = hookpatch.active(hookpatch.inject('inspect:signature', eval_str=True)).open()"
-    for held in ("", "\nimport builtins; builtins.s = s"):
+    for keeping in ("", "\nimport builtins; builtins.s = s"):
         completed = subprocess.run(
-            [sys.executable, "-X", "dev", "-c", program + held], capture_output=True, text=True, check=True
+            [sys.executable, "-X", "dev", "-c", program + keeping], capture_output=True, text=True, check=True
         )
         assert (completed.stdout, completed.stderr) == ("", "")
 

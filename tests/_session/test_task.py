@@ -42,11 +42,11 @@ def task(*patches: hookpatch.Patch) -> hookpatch.Session:
 
 
 def in_thread(function: Callable[[], Any]) -> Any:
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(function()))
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(function()))
     thread.start()
     thread.join()
-    return found[0]
+    return results[0]
 
 
 class Neighbour:
@@ -126,8 +126,8 @@ def test_functions_of_c_and_injected_arguments(vendor: ModuleType, neighbour: Ne
 
 def test_threads_started_inside_are_inside(vendor: ModuleType) -> None:
     """Threads of threads are inside, too; a thread made inside and started after the end is not."""
-    late = threading.Thread(target=lambda: said.append(vendor.speak()))
-    said: list[str] = []
+    late = threading.Thread(target=lambda: answers.append(vendor.speak()))
+    answers: list[str] = []
     with task():
         assert in_thread(vendor.speak) == "patched plain"
         assert in_thread(lambda: in_thread(vendor.speak)) == "patched plain"
@@ -135,19 +135,19 @@ def test_threads_started_inside_are_inside(vendor: ModuleType) -> None:
             assert in_thread(vendor.speak) == "patched patched plain"
     late.start()
     late.join()
-    assert said == ["plain"]
+    assert answers == ["plain"]
 
 
 def test_work_given_to_a_pool_inside_is_inside(vendor: ModuleType) -> None:
     """Work submitted inside is inside, even in a worker that also serves neighbours."""
-    with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(1) as other:
+    with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(1) as other_pool:
         assert pool.submit(vendor.speak).result() == "plain"
         entered, leave = threading.Event(), threading.Event()
 
         def inside() -> None:
             with task():
                 assert pool.submit(vendor.speak).result() == "patched plain"
-                assert other.submit(vendor.speak).result() == "patched plain"
+                assert other_pool.submit(vendor.speak).result() == "patched plain"
                 assert list(pool.map(lambda _: vendor.speak(), [1, 2])) == ["patched plain"] * 2
                 entered.set()
                 leave.wait()
@@ -155,7 +155,7 @@ def test_work_given_to_a_pool_inside_is_inside(vendor: ModuleType) -> None:
         thread = threading.Thread(target=inside)
         thread.start()
         entered.wait()
-        assert (pool.submit(vendor.speak).result(), other.submit(vendor.speak).result()) == ("plain", "plain")
+        assert (pool.submit(vendor.speak).result(), other_pool.submit(vendor.speak).result()) == ("plain", "plain")
         leave.set()
         thread.join()
 
@@ -174,7 +174,7 @@ def test_tasks(vendor: ModuleType) -> None:
                 inner = [group.create_task(said()) for _ in range(2)]
             opened.set()
             await leave.wait()
-            return [await said(), *(one.result() for one in inner)]
+            return [await said(), *(child.result() for child in inner)]
 
     async def main() -> None:
         opened, leave = asyncio.Event(), asyncio.Event()
@@ -216,8 +216,8 @@ def test_it_overlaps_with_a_session_for_all(vendor: ModuleType, neighbour: Neigh
         sessions = [task().open(), hookpatch.active(hookpatch.wrap("vendor:speak", marked)).open()]
         assert (vendor.speak(), neighbour(vendor.speak)) == ("patched patched plain", "patched plain")
         sessions.pop(first_to_close).close()
-        left = "patched plain"
-        assert (vendor.speak(), neighbour(vendor.speak)) == (left, "plain" if first_to_close else left)
+        remaining = "patched plain"
+        assert (vendor.speak(), neighbour(vendor.speak)) == (remaining, "plain" if first_to_close else remaining)
         sessions.pop().close()
         assert vars(vendor)["speak"] is before
 

@@ -64,12 +64,13 @@ def test_inputs_have_the_names_and_defaults_of_the_original(
         root = vendor.function if name == "function" else root
         graph = symbolic_trace(root)
     inputs = [
-        [(node.name, node.args) for node in one.graph.nodes if node.op == "placeholder"] for one in (graph, unpatched)
+        [(node.name, node.args) for node in traced.graph.nodes if node.op == "placeholder"]
+        for traced in (graph, unpatched)
     ]
     assert inputs[0] == inputs[1]
     x = torch.ones(2)
-    for given in ((x,), (x, 5.0)):
-        assert torch.equal(graph(*given), unpatched(*given) + 100)
+    for arguments in ((x,), (x, 5.0)):
+        assert torch.equal(graph(*arguments), unpatched(*arguments) + 100)
     again = symbolic_trace(vendor.function if name == "function" else root)
     assert torch.equal(again(x), unpatched(x))
 

@@ -84,7 +84,9 @@ def values() -> list[dict[str, Any]]:
 
 def changed(before: list[dict[str, Any]]) -> set[str]:
     pairs = zip(before, values(), strict=True)
-    return {name for was, now in pairs for name in was.keys() | now.keys() if was.get(name) is not now.get(name)}
+    return {
+        name for was, current in pairs for name in was.keys() | current.keys() if was.get(name) is not current.get(name)
+    }
 
 
 @pytest.mark.parametrize("children", ["local", "inherit"])
@@ -127,12 +129,12 @@ def test_captures_see_the_patch_each_time(vendor: Any, name: str, capture: str) 
             patched, is_fast = model(vendor.x).tolist(), session._is_fast
     assert is_fast
     assert patched != plain
-    made: list[Callable[..., Any]] = []
+    captures: list[Callable[..., Any]] = []
 
-    def look(now: list[float]) -> None:
-        made.append(CAPTURES[capture](model, vendor.x))
-        for function in made if capture == "compile" else made[-1:]:
-            assert function(vendor.x).tolist() == now
+    def look(expected: list[float]) -> None:
+        captures.append(CAPTURES[capture](model, vendor.x))
+        for function in captures if capture == "compile" else captures[-1:]:
+            assert function(vendor.x).tolist() == expected
 
     for _ in range(2):
         with session:
@@ -185,11 +187,11 @@ def test_scripted_inside(vendor: Any) -> None:
 def test_other_block_on_torch_beside(vendor: Any) -> None:
     """Two sessions need the same patches on torch: these stay until the last has ended, whichever that is."""
     before = values()
-    one, two = (active(PATCHES[name](), children="local") for name in ("wrap", "a method of a module"))
+    wrapping, of_method = (active(PATCHES[name](), children="local") for name in ("wrap", "a method of a module"))
     for _ in range(3):
-        with one, two:
+        with wrapping, of_method:
             inside = changed(before)
-    for first, second in ((one, two), (two, one)):
+    for first, second in ((wrapping, of_method), (of_method, wrapping)):
         first.open()
         second.open()
         assert changed(before) == inside

@@ -91,10 +91,10 @@ def test_forward_that_is_patched(vendor: ModuleType, kind: str, verb: str, reach
 
     model: Any = getattr(vendor, kind)()
     model = vendor.Outer(model) if is_inside else model
-    ones = torch.ones(2)
-    plain = model(ones).tolist()
+    tensor = torch.ones(2)
+    plain = model(tensor).tolist()
     with hookpatch.active(PATCHES[verb](f"vendor:{kind}.forward", reach)):
-        wanted = model(ones).tolist()
+        wanted = model(tensor).tolist()
         if (kind, is_inside) == ("Helped", True) or (verb, reach) == ("derive", "slot"):
             with pytest.raises(
                 BypassError, match=rf"(?s)vendor:{kind}\.forward .* script it where the patch is not on"
@@ -102,8 +102,8 @@ def test_forward_that_is_patched(vendor: ModuleType, kind: str, verb: str, reach
                 torch.jit.script(model)
             return
         scripted = torch.jit.script(model)
-        assert scripted(ones).tolist() == wanted != plain
-    assert scripted(ones).tolist() == plain
+        assert scripted(tensor).tolist() == wanted != plain
+    assert scripted(tensor).tolist() == plain
 
 
 def test_submodule_lacks_what_its_method_calls(vendor: ModuleType) -> None:
@@ -125,10 +125,10 @@ def test_scripted_before_stays_as_it_was_compiled(vendor: ModuleType, is_inside:
     import torch
 
     model = vendor.Alone()
-    scripted, ones = torch.jit.script(vendor.Outer(model) if is_inside else model), torch.ones(2)
+    scripted, tensor = torch.jit.script(vendor.Outer(model) if is_inside else model), torch.ones(2)
     with hookpatch.active(PATCHES["wrap"]("vendor:Alone.forward", "slot")):
-        assert scripted(ones).tolist() == [2.0, 2.0]
-        assert model(ones).tolist() == [102.0, 102.0]
+        assert scripted(tensor).tolist() == [2.0, 2.0]
+        assert model(tensor).tolist() == [102.0, 102.0]
 
 
 def test_traced_module_is_left_alone(vendor: ModuleType) -> None:

@@ -81,8 +81,8 @@ def _show(work: Work, results: list[Result]) -> None:
     cells = (f"{result.bad} of {result.points}" for result in results)
     print("|", " | ".join([work.name, *cells]), "|", flush=True)
     for result in results:
-        for what, places in result.problems.items():
-            print(f"    {len(places)} {what}: {', '.join(places[:3])}", file=sys.stderr)
+        for problem, places in result.problems.items():
+            print(f"    {len(places)} {problem}: {', '.join(places[:3])}", file=sys.stderr)
 
 
 def main() -> int:

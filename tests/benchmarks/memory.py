@@ -46,29 +46,29 @@ def in_use() -> int:
 
 def ours(targets: Sequence[Any], declare: Callable[[Any], hookpatch.Patch]) -> list[int]:
     """Return the bytes in use at six points: before, declared, applied, closed, session dropped, patches dropped."""
-    found = [in_use()]
+    bytes_used = [in_use()]
     patches = [declare(target) for target in targets]
-    found.append(in_use())
+    bytes_used.append(in_use())
     session = hookpatch.active(*patches).open()
-    found.append(in_use())
+    bytes_used.append(in_use())
     session.close()
-    found.append(in_use())
+    bytes_used.append(in_use())
     del session
-    found.append(in_use())
+    bytes_used.append(in_use())
     del patches
-    found.append(in_use())
-    return found
+    bytes_used.append(in_use())
+    return bytes_used
 
 
 def theirs(targets: Sequence[str], patch: Callable[[str], Callable[[], object]]) -> list[int]:
     """Return the bytes in use before, while patched, and after the undo."""
-    found = [in_use()]
+    bytes_used = [in_use()]
     with ExitStack() as stack:
         for target in targets:
             stack.callback(patch(target))
-        found.append(in_use())
-    found.append(in_use())
-    return found
+        bytes_used.append(in_use())
+    bytes_used.append(in_use())
+    return bytes_used
 
 
 def mocked(target: str) -> Callable[[], object]:
@@ -115,15 +115,15 @@ def main() -> None:
     rows = [("", "declared", "on", "taken back", "session dropped", "patches dropped")]
     for title, (targets, declare) in OURS.items():
         ours(targets(), declare)  # makes the objects that are made once and kept
-        before, *found = ours(targets(), declare)
-        rows.append((title, *(f"{(bytes_ - before) / COUNT:,.1f}" for bytes_ in found)))
+        before, *bytes_used = ours(targets(), declare)
+        rows.append((title, *(f"{(bytes_ - before) / COUNT:,.1f}" for bytes_ in bytes_used)))
     table(rows)
     heading(f"bytes a patch of others, of {COUNT:,}")
     rows = [("", "on", "taken back")]
     for title, patch in THEIRS.items():
         theirs(functions(), patch)
-        before, *found = theirs(functions(), patch)
-        rows.append((title, *(f"{(bytes_ - before) / COUNT:,.1f}" for bytes_ in found)))
+        before, *bytes_used = theirs(functions(), patch)
+        rows.append((title, *(f"{(bytes_ - before) / COUNT:,.1f}" for bytes_ in bytes_used)))
     table(rows)
 
 

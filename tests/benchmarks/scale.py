@@ -90,16 +90,16 @@ def main(most: int) -> None:
     for title, (make, divide, step, largest) in CASES.items():
         heading(title)
         spans = {count: divide(make(count)) for count in (1, 10, 50, 1_000, 10_000) if count <= min(most, largest)}
-        found: dict[int, list[tuple[float, float]]] = {count: [] for count in spans}
+        measured: dict[int, list[tuple[float, float]]] = {count: [] for count in spans}
         for _ in range(ROUNDS):
             for count in spans:
-                found[count].append(each(spans[count], step, count))
-        medians = {count: [median(way) for way in zip(*times, strict=True)] for count, times in found.items()}
+                measured[count].append(each(spans[count], step, count))
+        medians = {count: [median(way) for way in zip(*times, strict=True)] for count, times in measured.items()}
         rows = [("patches", "on, µs each", "of 1", "", "off, µs each", "of 1", "")]
         for count, ways in medians.items():
             row = [f"{count:,}"]
-            for taken, first in zip(ways, medians[1], strict=True):
-                row += [f"{taken * 1e6:.1f}", f"{taken / first:.2f}", verdict(taken / first, GOAL)]
+            for duration, first in zip(ways, medians[1], strict=True):
+                row += [f"{duration * 1e6:.1f}", f"{duration / first:.2f}", verdict(duration / first, GOAL)]
             rows.append(tuple(row))
         table(rows)
 

@@ -78,7 +78,7 @@ def main() -> None:
     for way in OURS:
         heading(f"{way}: patch a function and take it back")
         goals = {MEASURE: GOALS[way]} if way in GOALS else {}
-        compare({way: times[way], **{other: times.get(other) for other in THEIRS}}, goals)
+        compare({way: times[way], **{their_way: times.get(their_way) for their_way in THEIRS}}, goals)
 
 
 if __name__ == "__main__":

@@ -17,20 +17,20 @@ from beside import TOOLS, cells, verdict
 def main() -> int:
     """Print a row for each way of a call; return 1 if hookpatch is silently wrong in a cell."""
     sys.dont_write_bytecode = True
-    found: Counter[tuple[str, str, str]] = Counter()
+    tally: Counter[tuple[str, str, str]] = Counter()
     bad = 0
     with tempfile.TemporaryDirectory() as folder:
         sys.path.insert(0, folder)
         for cell in cells():
             for tool in TOOLS:
                 judged, words = verdict(tool, cell, Path(folder))
-                found[cell.way, tool, judged] += 1
+                tally[cell.way, tool, judged] += 1
                 if tool == "hookpatch" and judged == "silent":
                     bad += 1
                     print(cell, words, file=sys.stderr)
     print(f"| the way of the call or query | {' | '.join(TOOLS)} |\n|---|{'---|' * len(TOOLS)}")
     for way in dict.fromkeys(cell.way for cell in cells()):
-        judged = ([found[way, tool, one] for one in ("right", "loud", "silent")] for tool in TOOLS)
+        judged = ([tally[way, tool, judgement] for judgement in ("right", "loud", "silent")] for tool in TOOLS)
         print(f"| {way} | {' | '.join(' / '.join(map(str, counts)) for counts in judged)} |")
     return int(bad > 0)
 

@@ -70,16 +70,16 @@ def identity(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: A
 
 def seconds_a_step(run: Callable[[torch.Tensor], Any], x: torch.Tensor) -> float:
     """Return the median seconds of a step, after three warm-up steps."""
-    taken = []
-    for at in range(-3, STEPS):
+    durations = []
+    for number in range(-3, STEPS):
         start = CLOCK()
-        made = run(x)
-        (made[0] if isinstance(made, tuple) else made).sum().backward()
+        result = run(x)
+        (result[0] if isinstance(result, tuple) else result).sum().backward()
         if DEVICE == "cuda":
             torch.cuda.synchronize()
-        if at >= 0:
-            taken.append(CLOCK() - start)
-    return statistics.median(taken)
+        if number >= 0:
+            durations.append(CLOCK() - start)
+    return statistics.median(durations)
 
 
 def main() -> None:
@@ -103,15 +103,17 @@ def main() -> None:
                 breaks[way] = torch._dynamo.explain(model)(x).graph_break_count
         torch._dynamo.reset()
         for mode, run in {"eager": model, "compiled": torch.compile(model)}.items():
-            taken: dict[str, list[float]] = {way: [] for way in spans}
+            durations: dict[str, list[float]] = {way: [] for way in spans}
             for _ in range(ROUNDS):
                 for way, span in spans.items():
                     with span():
-                        taken[way].append(seconds_a_step(run, x))
-            ratios = [patched / plain for plain, patched in zip(taken["unpatched"], taken["patched"], strict=True)]
+                        durations[way].append(seconds_a_step(run, x))
+            ratios = [
+                patched / plain for plain, patched in zip(durations["unpatched"], durations["patched"], strict=True)
+            ]
             print(
-                f"{name:<14} {mode:<9} unpatched {statistics.median(taken['unpatched']) * 1e3:7.3f} ms   "
-                f"patched {statistics.median(taken['patched']) * 1e3:7.3f} ms   "
+                f"{name:<14} {mode:<9} unpatched {statistics.median(durations['unpatched']) * 1e3:7.3f} ms   "
+                f"patched {statistics.median(durations['patched']) * 1e3:7.3f} ms   "
                 f"ratio {statistics.median(ratios):5.3f} ({min(ratios):5.3f} to {max(ratios):5.3f}), goal {GOALS[mode]}"
             )
         print(f"{name:<14} graph breaks: unpatched {breaks['unpatched']}, patched {breaks['patched']}")

@@ -98,9 +98,9 @@ def hookpatch(home: Environment, *words: str, **variables: str) -> subprocess.Co
     return home.run(home.python.parent / "hookpatch", *words, COLUMNS="200", **variables)
 
 
-def rows(done: subprocess.CompletedProcess[str]) -> list[list[str]]:
+def rows(completed: subprocess.CompletedProcess[str]) -> list[list[str]]:
     """Return the cells of each table row below the heading."""
-    lines = [line.split("  ") for line in done.stdout.splitlines()[1:]]
+    lines = [line.split("  ") for line in completed.stdout.splitlines()[1:]]
     return [[word.strip() for word in line if word.strip()] for line in lines]
 
 
@@ -293,11 +293,11 @@ def test_all_that_is_to_be_said_is_said(home: Environment, installed: Install) -
     home.add_plugin("others", OTHERS)
     words = ["check", "others", "-o", "others.word=a", "--json"]
     completed = hookpatch(home, *words, "--lock", str(home.folder / "hookpatch.lock"))
-    found = {
-        one["target"]: (one["status"], one["reasons"], one["warnings"])
-        for one in json.loads(completed.stdout)["targets"]
+    verdicts = {
+        target["target"]: (target["status"], target["reasons"], target["warnings"])
+        for target in json.loads(completed.stdout)["targets"]
     }
-    assert found == {
+    assert verdicts == {
         "vendor:shorten": ("same", [], ["not needed from vendor-kit>=0.5 on, and vendor-kit 1.0 is installed"]),
         "vendor:cut": ("skipped", ["others: wrap is skipped: vendor has no attribute 'cut'"], []),
         "math:hypot": (
@@ -309,7 +309,7 @@ def test_all_that_is_to_be_said_is_said(home: Environment, installed: Install) -
     }
     assert completed.returncode == 2
     completed = hookpatch(home, "lock", "others", "-o", "others.word=a", "--lock", "other.lock", "--json")
-    assert [one["target"] for one in json.loads(completed.stdout)["targets"]] == ["no_such_module:f"]
+    assert [target["target"] for target in json.loads(completed.stdout)["targets"]] == ["no_such_module:f"]
     assert (completed.returncode, (home.folder / "other.lock").exists()) == (2, False)
 
 
@@ -353,7 +353,7 @@ def test_object_at_hand_is_not_locked(home: Environment, installed: Install) -> 
     assert re.fullmatch(r"not locked: <dict object at 0x\w+>\['a'\], an object at hand without an address", second)
     assert (third, completed.returncode) == ("at_hand.lock written", 0)
     completed = hookpatch(home, "check", "--lock", "at_hand.lock", "--json")
-    assert sorted(one["status"] for one in json.loads(completed.stdout)["targets"]) == ["fits", "same"]
+    assert sorted(target["status"] for target in json.loads(completed.stdout)["targets"]) == ["fits", "same"]
     assert completed.returncode == 0
 
 

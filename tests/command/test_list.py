@@ -49,9 +49,9 @@ def test_list_names_every_plugin_and_whether_it_fits(home: Environment) -> None:
     assert table["old"][-1].startswith(f"made for pluggy<1, but pluggy {metadata.version('pluggy')} is installed; ")
     assert table["done"][-1].startswith("not needed from pluggy>=1")
     lines = rows(completed.stdout)
-    at = [line[0] for line in lines].index("loud")
-    assert lines[at + 1 : at + 3] == [["loud-dist 1.0"], ["vendor:speak"]]
-    plugins = {one["name"]: one for one in json.loads(hookpatch(home, "list", "--json").stdout)["plugins"]}
+    index = [line[0] for line in lines].index("loud")
+    assert lines[index + 1 : index + 3] == [["loud-dist 1.0"], ["vendor:speak"]]
+    plugins = {plugin["name"]: plugin for plugin in json.loads(hookpatch(home, "list", "--json").stdout)["plugins"]}
     assert plugins["loud"] == {
         "name": "loud",
         "distribution": "loud-dist",
@@ -87,8 +87,8 @@ def test_list_tells_a_plugin_of_commands_alone_by_its_word(home: Environment) ->
     """A plugin that only has commands and no patches is listed without a fault."""
     home.add_plugin("measure", COMMANDS)
     lines = hookpatch(home, "list", COLUMNS="300").stdout.splitlines()
-    found = next(line.split() for line in lines if line.startswith("measure"))
-    assert found == ["measure", "Measure", "and", "compare.", "hookpatch", "measure"]
+    words = next(line.split() for line in lines if line.startswith("measure"))
+    assert words == ["measure", "Measure", "and", "compare.", "hookpatch", "measure"]
 
 
 @pytest.mark.repository

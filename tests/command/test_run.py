@@ -79,8 +79,8 @@ def test_program_finds_what_plain_python_gives_it(
     Instances of the program's classes can be pickled at exit.
     """
     expected = plain(home, *program, stdin=stdin)
-    found = run(home, *way, *program, stdin=stdin)
-    assert found == expected
+    result = run(home, *way, *program, stdin=stdin)
+    assert result == expected
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -114,7 +114,7 @@ def test_signal_ends_it_as_it_ends_plain_python(home: Environment, way: list[str
     """A signal gives the same status as under plain python. After Ctrl-C the traceback is the same, too."""
     code = "import time; print('ready', flush=True); time.sleep(60)"
     path = f"{home.python.parent}{os.pathsep}{os.environ['PATH']}"
-    found = []
+    results = []
     for command in ([str(home.python)], way):
         with subprocess.Popen(
             [*command, "-c", code],
@@ -132,8 +132,8 @@ def test_signal_ends_it_as_it_ends_plain_python(home: Environment, way: list[str
                 _, stderr = process.communicate(timeout=30)
             finally:
                 process.kill()
-        found.append((process.returncode, stderr))
-    assert found[1] == found[0]
+        results.append((process.returncode, stderr))
+    assert results[1] == results[0]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -174,8 +174,8 @@ def test_install_without_a_start_up_file(home: Environment, tmp_path: Path, whee
     words = ("-m", "hookpatch", "run", "-p", "loud", "starts.py")
     (home.folder / "starts.py").write_text("import vendor; print(vendor.speak())")
     completed = plugin.run(*words, PYTHONPATH=os.pathsep.join(path))
-    said = "other sitecustomize\n" * has_other
-    assert (completed.stdout, completed.stderr, completed.returncode) == (f"{said}{said}VENDOR\n", "", 0)
+    printed = "other sitecustomize\n" * has_other
+    assert (completed.stdout, completed.stderr, completed.returncode) == (f"{printed}{printed}VENDOR\n", "", 0)
     unknown = plugin.run(*words, PYTHONPATH=os.pathsep.join(path), HOOKPATCH_PLUGINS="lout")
     assert unknown.returncode == 78
     assert "no plugin 'lout'" in unknown.stderr

@@ -81,8 +81,8 @@ def test_program_is_run_as_the_plugin_says(home: Environment, tmp_path: Path) ->
 @pytest.mark.parametrize("words", [["--run-twice={}"], ["--run-twice", "{}"]])
 def test_calls_of_the_patched_run_are_counted(home: Environment, tmp_path: Path, words: list[str]) -> None:
     """Only the patched run reports the number of calls. The value may be written with ``=``."""
-    given = [word.format(tmp_path) for word in words]
-    completed = run(home, *given, "-p", "loud", "-c", "import vendor; vendor.speak()")
+    options = [word.format(tmp_path) for word in words]
+    completed = run(home, *options, "-p", "loud", "-c", "import vendor; vendor.speak()")
     assert [line.partition("]: ")[2] for line in completed.stderr.splitlines() if line.startswith("hookpatch[")] == [
         "vendor:speak (twice): 1 made",
         "vendor:speak (loud): 1 made",

@@ -81,8 +81,8 @@ def test_every_link_leads_somewhere(pages: Mapping[Path, Page]) -> None:
     for path, page in pages.items():
         for link in page.links:
             to, place = urldefrag(link)
-            there = (path.parent / to.partition("?")[0]).resolve() if to else path
-            if not there.exists() or (place and there in pages and place not in pages[there].places):
+            linked = (path.parent / to.partition("?")[0]).resolve() if to else path
+            if not linked.exists() or (place and linked in pages and place not in pages[linked].places):
                 broken.append((path.name, link))
     assert not broken
 

@@ -78,8 +78,8 @@ def test_commands_that_are_told_are_there() -> None:
     """Each `make TARGET` in the pages for users and developers."""
     targets = {*re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)}
     for page in (PAGE, ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
-        told = {*re.findall(r"(?:`|^    )make ([a-z-]+)", page.read_text(), re.MULTILINE)}
-        assert told <= targets, page
+        named = {*re.findall(r"(?:`|^    )make ([a-z-]+)", page.read_text(), re.MULTILINE)}
+        assert named <= targets, page
 
 
 def test_versions_of_tools_agree() -> None:

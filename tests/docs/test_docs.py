@@ -54,8 +54,8 @@ def marks(page: Path) -> list[pytest.MarkDecorator]:
     return [*[pytest.mark.model] * heavy, *[pytest.mark.ends] * (gallery and not heavy)]
 
 
-def read(page: Path, who: Reader) -> None:
-    for example in blocks(page, who).examples():
+def read(page: Path, reader: Reader) -> None:
+    for example in blocks(page, reader).examples():
         example.evaluate()
 
 
@@ -101,9 +101,9 @@ def test_a_page_that_is_wrong_is_found(
     """The test above can fail, for each kind of block."""
     page = tmp_path / "wrong.md"
     page.write_text(text)
-    with pytest.raises(Exception) as told:
+    with pytest.raises(Exception) as caught:
         read(page, Reader(tmp_path, with_wheels, wheels))
-    assert problem in str(told.value)
+    assert problem in str(caught.value)
 
 
 def test_a_page_is_read_in_one_shell_and_one_folder(tmp_path: Path, wheels: Path, with_wheels: Environment) -> None:
@@ -225,8 +225,8 @@ def test_readme_compares_as_it_was_measured() -> None:
 
 def table(page: str) -> dict[str, dict[str, str]]:
     """Return the rows of the table of tools on a page, by their first cells."""
-    (found,) = re.findall(r"^\|  ?\| hookpatch \|.*\n(?:\|.*\n)+", (ROOT / page).read_text(), re.MULTILINE)
-    head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in found.splitlines()]
+    (text,) = re.findall(r"^\|  ?\| hookpatch \|.*\n(?:\|.*\n)+", (ROOT / page).read_text(), re.MULTILINE)
+    head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
     return {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in rows}
 
 
@@ -236,9 +236,9 @@ def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
         path, _, heading = target.partition("#")
-        there = page.parent / path if path else page
-        assert there.exists(), target
-        assert not heading or there.suffix != ".md" or heading in anchors(there), target
+        linked = page.parent / path if path else page
+        assert linked.exists(), target
+        assert not heading or linked.suffix != ".md" or heading in anchors(linked), target
 
 
 def anchors(page: Path) -> set[str]:
@@ -255,8 +255,8 @@ def test_each_room_has_a_page_in_the_design() -> None:
     assert [room for room, _ in pages] == [room for room in ROOMS if (PACKAGE / room).is_dir()]
     for room, nouns in pages:
         source = "\n".join(path.read_text() for path in [*(PACKAGE / room).glob("*.py"), PACKAGE / "errors.py"])
-        known = {*re.findall(r"^(?:class )?([A-Z]\w+)\b", source, re.MULTILINE)}
-        assert {*re.findall(r"`([A-Z]\w+)`", nouns)} <= known, room
+        classes = {*re.findall(r"^(?:class )?([A-Z]\w+)\b", source, re.MULTILINE)}
+        assert {*re.findall(r"`([A-Z]\w+)`", nouns)} <= classes, room
 
 
 def test_the_design_is_short() -> None:

@@ -37,10 +37,10 @@ def test_terminal_shows_what_the_command_prints_now(tmp_path: Path) -> None:
     """The picture shows the plan with its colours; the rest takes a minute, and `make pictures` runs it."""
     pictures = script()
     plan, *_ = pictures.COMMANDS
-    now = lines(pictures.draw([(plan, pictures.printed(plan, tmp_path))]))
+    drawn = lines(pictures.draw([(plan, pictures.printed(plan, tmp_path))]))
     shown = lines((IMAGES / "session.svg").read_text())
-    assert "fits" in "".join(now)
-    assert shown[: len(now)] == now, "make pictures"
+    assert "fits" in "".join(drawn)
+    assert shown[: len(drawn)] == drawn, "make pictures"
     assert [line for line in shown if line.startswith("$ ")] == [f"$ {command}" for command in pictures.COMMANDS]
 
 
@@ -48,8 +48,8 @@ def test_first_picture_shows_what_the_commands_print_now(tmp_path: Path) -> None
     """All of it: a program without a timeout, and the same program with the plugin."""
     pictures = script()
     pictures.fetch(tmp_path)
-    now = pictures.draw([(command, pictures.printed(command, tmp_path)) for command in pictures.TIMEOUT])
-    assert lines(now) == lines((IMAGES / "timeout.svg").read_text()), "make pictures"
+    drawn = pictures.draw([(command, pictures.printed(command, tmp_path)) for command in pictures.TIMEOUT])
+    assert lines(drawn) == lines((IMAGES / "timeout.svg").read_text()), "make pictures"
 
 
 def test_pictures_are_small_and_fetch_nothing() -> None:

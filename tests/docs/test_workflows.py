@@ -70,13 +70,13 @@ def test_nightly_check_names_plugins_that_are_there() -> None:
     [job] = read(GITHUB / "workflows" / "nightly.yml")["jobs"].values()
     install, use = job["steps"][-2:]
     folders = [ROOT / word for word in install["run"].split() if word.startswith("plugins/")]
-    known = {
+    plugins = {
         name
         for folder in folders
         for name in tomllib.loads((folder / "pyproject.toml").read_text())["project"]["entry-points"]["hookpatch"]
     }
     rows = job["strategy"]["matrix"]["include"]
-    assert {name for row in rows for name in row["plugin"].split()} <= known
+    assert {name for row in rows for name in row["plugin"].split()} <= plugins
     assert (ROOT / use["uses"] / "action.yml") == ACTION
     action = read(ACTION)
     assert {*use["with"]} <= {*action["inputs"]}

@@ -63,9 +63,9 @@ MakeModule = Callable[..., ModuleType]
 OURS = "of a patch given to active()"
 
 CLASSES = {
-    name: thing
-    for name, thing in vars(errors).items()
-    if isinstance(thing, type) and issubclass(thing, Exception) and thing.__module__ == errors.__name__
+    name: value
+    for name, value in vars(errors).items()
+    if isinstance(value, type) and issubclass(value, Exception) and value.__module__ == errors.__name__
 }
 
 SIMPLIFY = "onnxsim.onnx_simplifier:simplify"
@@ -191,10 +191,10 @@ def test_each_class_has_its_heading_and_no_heading_is_too_many() -> None:
 @pytest.mark.parametrize("name", CLASSES)
 def test_each_section_says_what_it_means_and_what_to_do(name: str) -> None:
     """A section has a meaning, a full message, and a remedy, in order."""
-    meaning, message, now = sections()[name].partition("```text\n")
+    meaning, message, advice = sections()[name].partition("```text\n")
     assert meaning.strip()
     assert message
-    assert "\n```\n\nWhat to do: " in now
+    assert "\n```\n\nWhat to do: " in advice
 
 
 @pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
@@ -316,9 +316,9 @@ def test_failed_undos_are_counted() -> None:
 def test_part_of_the_failed_undos_is_of_the_same_class() -> None:
     """``except*`` and ``split`` give RestoreErrors again, with their own count."""
     group = RestoreError([ValueError("a"), KeyError("b")])
-    some, others = group.split(ValueError)
-    assert (type(some), type(others)) == (RestoreError, RestoreError)
-    assert str(some) == "one undo failed at the end of a session; everything else was restored (1 sub-exception)"
+    matching, remaining = group.split(ValueError)
+    assert (type(matching), type(remaining)) == (RestoreError, RestoreError)
+    assert str(matching) == "one undo failed at the end of a session; everything else was restored (1 sub-exception)"
     caught: list[BaseException] = []
     try:
         raise group

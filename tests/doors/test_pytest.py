@@ -51,11 +51,11 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
-def told(done: pytest.RunResult) -> list[str]:
+def told(result: pytest.RunResult) -> list[str]:
     """Return the message of the first test with a leftover."""
-    start = next(at for at, line in enumerate(done.outlines) if "left patches behind" in line)
-    end = next(at for at, line in enumerate(done.outlines[start:], start) if line.startswith(("=", "_")))
-    return done.outlines[start:end]
+    start = next(index for index, line in enumerate(result.outlines) if "left patches behind" in line)
+    end = next(index for index, line in enumerate(result.outlines[start:], start) if line.startswith(("=", "_")))
+    return result.outlines[start:end]
 
 
 def first(test: str) -> str:

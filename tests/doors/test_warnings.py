@@ -80,18 +80,18 @@ def test_session_that_was_never_opened_is_a_warning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "message"),
     [
         ("jsn:dumps", None),
         ("json.decodr:JSONDecoder", "there is no module json.decodr; did you mean 'decoder'?"),
         ("emial.mime.text:MIMEText", "there is no module emial; did you mean 'email'?"),
     ],
 )
-def test_module_that_is_misspelt_is_a_warning(address: str, said: str | None) -> None:
+def test_module_that_is_misspelt_is_a_warning(address: str, message: str | None) -> None:
     """A misspelt module is a warning at the block's end, at the block's line; the report has *unused*."""
     with pytest.warns(UnknownModuleWarning) as warned, hookpatch.active(hookpatch.inject(address, x=1)) as session:
         pass
-    expected = shown(UnknownModuleWarning) if said is None else f"{address} of a patch given to active(): {said}"
+    expected = shown(UnknownModuleWarning) if message is None else f"{address} of a patch given to active(): {message}"
     assert [(str(warning.message), warning.filename) for warning in warned] == [(expected, __file__)]
     assert [patch.state for patch in session.report()] == ["unused"]
 

@@ -62,8 +62,8 @@ def test_flags_that_leave_the_start_up_file_alone(home: Environment, flag: list[
 @pytest.mark.parametrize("flag", ["-I", "-E", "-S"])
 def test_flags_that_switch_it_off(home: Environment, flag: str) -> None:
     """Python ignores the environment, or reads no start-up file: the program runs plain, as documented."""
-    rest = str(home.site_packages.parents[3] / "rest")
-    program = f"import sys; sys.path[:0] = [{str(home.folder)!r}, {rest!r}]; import vendor; print(vendor.speak())"
+    packages = str(home.site_packages.parents[3] / "rest")
+    program = f"import sys; sys.path[:0] = [{str(home.folder)!r}, {packages!r}]; import vendor; print(vendor.speak())"
     completed = home.run(flag, "-c", program, HOOKPATCH_PLUGINS="loud")
     assert (completed.stdout, completed.stderr) == ("vendor\n", "")
 
@@ -112,12 +112,12 @@ def test_environment_made_by_an_environment(home: Environment, tmp_path: Path) -
     python = inner / "bin" / "python"
     command = [str(python), "script.py"]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
-    asked = {**plain, "HOOKPATCH_PLUGINS": "loud"}
-    without = subprocess.run(command, env=asked, cwd=home.folder, capture_output=True, text=True)
+    variables = {**plain, "HOOKPATCH_PLUGINS": "loud"}
+    without = subprocess.run(command, env=variables, cwd=home.folder, capture_output=True, text=True)
     assert (without.stdout, without.stderr) == ("vendor\n", "")
     for entry in home.site_packages.iterdir():
         (site / entry.name).symlink_to(entry)
-    with_it = subprocess.run(command, env=asked, cwd=home.folder, capture_output=True, text=True)
+    with_it = subprocess.run(command, env=variables, cwd=home.folder, capture_output=True, text=True)
     assert (with_it.stdout, with_it.stderr) == ("VENDOR\n", "")
 
 
@@ -148,8 +148,8 @@ def test_process_that_is_started_as_python_does_by_default(home: Environment) ->
     home.work_in(home.folder, {"patches.py": patches, "default.py": DEFAULT})
     completed = home.run("-W", "ignore", "default.py")
     assert (completed.stdout, completed.stderr) == ("VENDOR\nvendor vendor\n", "")
-    asked = home.run("-W", "ignore", "default.py", HOOKPATCH_PLUGINS="loud")
-    assert (asked.stdout, asked.stderr) == ("VENDOR\nVENDOR VENDOR\n", "")
+    patched = home.run("-W", "ignore", "default.py", HOOKPATCH_PLUGINS="loud")
+    assert (patched.stdout, patched.stderr) == ("VENDOR\nVENDOR VENDOR\n", "")
 
 
 # --- typed at a prompt

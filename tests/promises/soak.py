@@ -17,15 +17,15 @@ from machine import SETTINGS, Machine, world
 
 def soak(minutes: float) -> None:
     """Run examples until the time is over; print how many once a minute."""
-    begin = said = time.monotonic()
+    begin = reported = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         sys.path.insert(0, folder)
         with world(Path(folder)):
             while time.monotonic() < begin + 60 * minutes:
                 run_state_machine_as_test(Machine, settings=settings(SETTINGS, max_examples=50, derandomize=False))
-                if time.monotonic() > said + 60:
-                    said = time.monotonic()
-                    print(_done(said - begin), flush=True)
+                if time.monotonic() > reported + 60:
+                    reported = time.monotonic()
+                    print(_done(reported - begin), flush=True)
     print(_done(time.monotonic() - begin))
 
 

@@ -64,11 +64,11 @@ def test_files_named_in_a_page_exist(page: str, least: int) -> None:
     """Each file named in a page exists."""
     root = PACKAGE.parent
     named = set(re.findall(r"\w+\.py\b", (root / page).read_text()))
-    there = {
+    existing = {
         path.name for folder in ("hookpatch", "plugins", "tests", "docs") for path in (root / folder).rglob("*.py")
     }
     assert len(named) >= least
-    assert named - there == set()
+    assert named - existing == set()
 
 
 def test_the_imports_are_seen(tmp_path: Path) -> None:
@@ -152,8 +152,8 @@ def test_a_long_file_says_why() -> None:
 )
 def test_dangerous_act_has_one_address(act: str, addresses: set[str]) -> None:
     """A reviewer finds each dangerous act in a single file."""
-    found = {name for name, path in FILES.items() if re.search(act, code_of(path), re.MULTILINE)}
-    assert found == addresses
+    actual = {name for name, path in FILES.items() if re.search(act, code_of(path), re.MULTILINE)}
+    assert actual == addresses
 
 
 def code_of(path: Path) -> str:

@@ -13,10 +13,10 @@ SAMPLE: Final = 37  # a cell of so many in the quick lane
 LONG_SAMPLE: Final = 5  # in the long lane; `make silent` has all
 
 
-def _problems(folder: Path, found: list[Cell]) -> list[Any]:
+def _problems(folder: Path, sample: list[Cell]) -> list[Any]:
     """Return the cells in which hookpatch is not as it should be: silent, or loud with an error that is foreign."""
     problems: list[Any] = []
-    for cell in found:
+    for cell in sample:
         judged, words = verdict("hookpatch", cell, folder)
         is_foreign = "Error: " in words.partition(" ")[0] + " " and not words.startswith("TargetRefused")
         if judged == "silent" or is_foreign:
@@ -37,7 +37,7 @@ def test_no_cell_is_silently_wrong(folder: Path, verb: str) -> None:
 def test_the_oracle_can_fail(folder: Path) -> None:
     """The others pass most cells of the sample for which they have a way, and are silently wrong in many."""
     for tool in ("wrapt", "mock"):
-        found = [verdict(tool, cell, folder) for cell in cells()[::SAMPLE]]
-        count = Counter(judged for judged, words in found if not words.startswith("NoWay"))
-        assert count["right"] > count.total() / 2 > len(found) / 5, (tool, count)
+        verdicts = [verdict(tool, cell, folder) for cell in cells()[::SAMPLE]]
+        count = Counter(judged for judged, words in verdicts if not words.startswith("NoWay"))
+        assert count["right"] > count.total() / 2 > len(verdicts) / 5, (tool, count)
         assert count["silent"] > count.total() / 10, (tool, count)

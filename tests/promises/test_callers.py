@@ -161,23 +161,23 @@ def test_c_code_between_is_looked_through(vendor: ModuleType, make_module: Calla
         def by_attribute(): return vendor.Kind().pair_of
         """,
     )
-    seen = []
+    calls = []
 
     def note(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
-        seen.append(args)
+        calls.append(args)
         return wrapped(*args, **kwargs)
 
     with hookpatch.active(hookpatch.wrap("vendor:function", note, callers=["nobody", "between"])):
         for name in ("mapped", "sorted_by", "keyed", "in_context", "deep", "listed", "generated"):
-            seen.clear()
+            calls.clear()
             getattr(user, name)()
-            assert seen, name
-        seen.clear()
+            assert calls, name
+        calls.clear()
         vendor.function(1)
-        assert not seen
+        assert not calls
     with hookpatch.active(hookpatch.wrap("vendor:Kind.pair_of", note, callers="between", reach="everywhere")):
         assert user.by_attribute() == vendor.Kind().pair_of == (0, 0)
-        assert seen == [()]
+        assert calls == [()]
 
 
 def test_a_call_by_no_python_code_is_nobody_s(vendor: ModuleType) -> None:
@@ -279,9 +279,9 @@ def test_a_replace_for_some_callers_takes_what_a_replace_takes(vendor: ModuleTyp
             hookpatch.active(hookpatch.replace(callers="shop", **arguments)).open()  # type: ignore[arg-type]
     with pytest.raises(PatchError, match="takes add= or callers="):
         hookpatch.replace("vendor:new", len, add=True, callers="shop")
-    for verb, given in (("derive", (lambda value: value,)), ("remove", ()), ("edit", ("a", "b"))):
+    for verb, values in (("derive", (lambda value: value,)), ("remove", ()), ("edit", ("a", "b"))):
         with pytest.raises(PatchError, match=f"{verb}\\(\\): takes no callers=: what {verb} does is there for all"):
-            getattr(hookpatch, verb)("vendor:function", *given, callers="shop")
+            getattr(hookpatch, verb)("vendor:function", *values, callers="shop")
     with pytest.raises(PatchError, match="callers= takes a pattern of modules or several, not 3"):
         hookpatch.wrap("vendor:function", five, callers=3)  # type: ignore[arg-type]
 

@@ -143,7 +143,7 @@ WAYS: Final[list[tuple[str, Make]]] = [
 
 
 @pytest.mark.model
-@pytest.mark.parametrize(("way", "make"), WAYS, ids=[f"{way}-{at}" for at, (way, _) in enumerate(WAYS)])
+@pytest.mark.parametrize(("way", "make"), WAYS, ids=[f"{way}-{number}" for number, (way, _) in enumerate(WAYS)])
 def test_compiled_code_follows(make_module: Callable[[str, str], ModuleType], way: str, make: Make) -> None:
     """Compiled before and called inside, inside and called inside, and both called after."""
     import torch

@@ -162,7 +162,9 @@ def test_inject_beats_default(vendor: ModuleType, is_default_outside: bool, reac
     patches = (default, inject) if is_default_outside else (inject, default)
     for together in (True, False):
         with pristine():
-            sessions = [hookpatch.active(*patches)] if together else [hookpatch.active(one) for one in patches[::-1]]
+            sessions = (
+                [hookpatch.active(*patches)] if together else [hookpatch.active(patch) for patch in patches[::-1]]
+            )
             for session in sessions:
                 session.open()
             assert vendor.function() == (1, 9)
@@ -202,17 +204,17 @@ def test_two_plugins_with_two_defaults_are_a_conflict(
 
 
 def test_a_wrapper_sees_the_default_where_it_lies_inside(vendor: ModuleType) -> None:
-    seen = []
+    calls = []
 
     def note(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        seen.append((args, kwargs))
+        calls.append((args, kwargs))
         return wrapped(*args, **kwargs)
 
     with hookpatch.active(hookpatch.wrap("vendor:function", note), hookpatch.default("vendor:function", b=5)):
         assert vendor.function() == (0, 5)
     with hookpatch.active(hookpatch.default("vendor:function", b=5), hookpatch.wrap("vendor:function", note)):
         assert vendor.function() == (0, 5)
-    assert seen == [((), {}), ((), {"b": 5})]
+    assert calls == [((), {}), ((), {"b": 5})]
 
 
 def test_bad_input(vendor: ModuleType) -> None:

@@ -156,10 +156,10 @@ def test_with_a_wrap_in_any_order(
 ) -> None:
     """The edit lies inside what runs around calls, whichever came first and whichever ends first."""
     address, old, new, call = KINDS[kind]
-    seen = []
+    calls = []
 
     def note(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        seen.append(1)
+        calls.append(1)
         return wrapped(*args, **kwargs)
 
     edit, wrap = hookpatch.edit(address, old, new, reach=reach), hookpatch.wrap(address, note, reach=reach)
@@ -168,10 +168,10 @@ def test_with_a_wrap_in_any_order(
         with ExitStack() as stack:
             for session in sessions.values():
                 stack.enter_context(session)
-            assert (call(vendor), len(seen)) == (9, 1)
+            assert (call(vendor), len(calls)) == (9, 1)
             sessions["wrap" if is_edit_left else "edit"].close()
-            seen.clear()
-            assert (call(vendor), len(seen)) == ((9, 0) if is_edit_left else (8, 1))
+            calls.clear()
+            assert (call(vendor), len(calls)) == ((9, 0) if is_edit_left else (8, 1))
         assert call(vendor) == 8
 
 
@@ -228,7 +228,7 @@ def test_outermost_of_replace_and_edit(vendor: ModuleType) -> None:
         assert vendor.function(7) == 108
     with pristine(), hookpatch.active(hookpatch.edit("vendor:function", "x + 1", "x + 2")):
         with hookpatch.active(
-            hookpatch.derive("vendor:function", lambda low: lambda *args, **more: [low(*args, **more)])
+            hookpatch.derive("vendor:function", lambda low: lambda *args, **keywords: [low(*args, **keywords)])
         ):
             assert vendor.function(7) == [9]
         assert vendor.function(7) == 9
@@ -362,12 +362,12 @@ REFUSED: Final = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_what_cannot_be_edited_is_an_error_that_says_so(vendor: ModuleType, what: str) -> None:
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_edited_is_an_error_that_says_so(vendor: ModuleType, case: str) -> None:
     import math  # noqa: F401 - a target
 
-    target, message = REFUSED[what]
-    reach: Any = "slot" if "slot" in what or "C function" in what or "no function" in what else "everywhere"
+    target, message = REFUSED[case]
+    reach: Any = "slot" if "slot" in case or "C function" in case or "no function" in case else "everywhere"
     session = hookpatch.active(hookpatch.edit(*target, reach=reach))
     with pristine():
         if message is None:  # a global name, looked up at the call
@@ -444,8 +444,8 @@ def test_plan_why_and_lock_know_it(vendor: ModuleType, reach: Any) -> None:
     before = of_slot(AttributeSlot(vendor, "function"))
     (planned,) = [patch for target in hookpatch.plan(edit).targets for patch in target.patches]
     assert planned.finding == "fits"
-    other = hookpatch.edit("vendor:function", "x + 7", "x + 2", reach=reach)
-    (unfit,) = [patch for target in hookpatch.plan(other).targets for patch in target.patches]
+    absent = hookpatch.edit("vendor:function", "x + 7", "x + 2", reach=reach)
+    (unfit,) = [patch for target in hookpatch.plan(absent).targets for patch in target.patches]
     assert unfit.finding == "unfit"
     assert "nearest is line" in str(unfit.reason)
     with hookpatch.active(edit):

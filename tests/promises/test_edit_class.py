@@ -333,8 +333,8 @@ CELLS: Final = [
 
 
 def _classes(vendor: ModuleType) -> list[type]:
-    found = [value for value in vars(vendor).values() if isinstance(value, type)]
-    return [*found, vendor.Kind.Inner]
+    classes = [value for value in vars(vendor).values() if isinstance(value, type)]
+    return [*classes, vendor.Kind.Inner]
 
 
 @pytest.mark.parametrize(("kind", "reach"), CELLS)
@@ -576,13 +576,13 @@ def test_plan_says_what_the_run_does(vendor: ModuleType) -> None:
     patch = hookpatch.edit("vendor:Kind", "SIZE = 3", "SIZE = 4")
     with pristine(*_classes(vendor), vendor, order=True):
         plan = hookpatch.plan(patch)
-    planned = {(str(target.target), one.verb, one.finding) for target in plan.targets for one in target.patches}
+    planned = {(str(target.target), row.verb, row.finding) for target in plan.targets for row in target.patches}
     with hookpatch.active(patch) as session:
         run = {(str(entry.target), entry.verb, "fits") for entry in session.report()}
     assert planned == run
     assert ("vendor:Kind.SIZE", "replace", "fits") in run
     [target] = hookpatch.plan(hookpatch.edit("vendor:Kind", "SIZES = 3", "SIZES = 4")).targets
-    assert [one.finding for one in target.patches] == ["unfit"]
+    assert [row.finding for row in target.patches] == ["unfit"]
 
 
 def test_why_names_the_class(vendor: ModuleType) -> None:

@@ -91,18 +91,18 @@ def test_patch_is_right_whenever_code_was_captured(target: str, kind: tuple[str,
     (loud,) = (rows for verbs, rows in LOUD.items() if kind[0] in verbs)
     loud = loud | LOUD_IN_PLACE if kind[1] == "everywhere" else loud
     loud_modes = {"jit.script", "fx"} if (target, kind[0]) == ("forward", "default") else {"jit.script"}
-    seen: Counter[str] = Counter()
+    states: Counter[str] = Counter()
     for mode in KINDS[kind]:
         cell = Cell(row, mode, *kind)
         outcome = run(cell, "hookpatch", folder)
         if outcome is None:  # torch cannot capture the target in this mode, even unpatched
             continue
-        seen.update(outcome.states.values())
+        states.update(outcome.states.values())
         allowed = {"right", *(["product"] if MODES[mode].keeps else []), *(["loud"] if mode in loud_modes else [])}
         assert set(outcome.states.values()) <= allowed, (str(cell), outcome)
         if mode in loud_modes:
             assert ("loud" in outcome.states.values()) <= (target in loud), (str(cell), outcome)
-    assert seen["right"] >= 6
+    assert states["right"] >= 6
 
 
 @pytest.mark.model

@@ -83,12 +83,12 @@ def _nothing_open() -> Iterator[None]:
 def test_slot_is_exact(cell: Cell, ending: str) -> None:
     """The slot holds its original afterwards, unless other code has written another value."""
     world = World(cell, imported=ending not in LATE)
-    left = ENDINGS[ending](world) or {}
+    leftovers = ENDINGS[ending](world) or {}
     by_others = (cell.verb == "remove" and "after-us" in ending) or ending in ("beneath-off-before-us", "deleted")
-    assert set(world.before.changed(world.moves(by_others))) == set(left)
-    assert [place for place, value in left.items() if world.before.now(place) is not value] == []
+    assert set(world.before.changed(world.moves(by_others))) == set(leftovers)
+    assert [place for place, value in leftovers.items() if world.before.now(place) is not value] == []
     assert (sys.meta_path, watched(), patched()) == (world.finders, [], [])
-    assert [vars(given) for given in world.given if vars(given)] == []
+    assert [vars(value) for value in world.given if vars(value)] == []
 
 
 # --- ends of processes: this file runs as a script, without threads of a test run
@@ -116,13 +116,13 @@ def _main(status: str = "") -> None:
         sessions = [world.open("", world.at_hand()) for world in worlds]
         vars(targets)["kept"] = [*sessions, hookpatch.active(hookpatch.replace("never_imported:x", 1)).open()]
         sys.exit(int(status))
-    found = {}
+    outcomes = {}
     for cell in CELLS:
         try:
-            found[str(cell)] = forked(cell)
+            outcomes[str(cell)] = forked(cell)
         except Exception as error:  # the others follow, and the cell's test shows the error
-            found[str(cell)] = repr(error)
-    print(json.dumps(found))
+            outcomes[str(cell)] = repr(error)
+    print(json.dumps(outcomes))
 
 
 ENVIRONMENT: Final = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}  # with the modules of tests/
@@ -133,8 +133,8 @@ def _all_forked() -> dict[str, str]:
     completed = subprocess.run(
         [sys.executable, "-X", "dev", __file__], env=ENVIRONMENT, stdout=subprocess.PIPE, check=True
     )
-    found: dict[str, str] = json.loads(completed.stdout)
-    return found
+    outcomes: dict[str, str] = json.loads(completed.stdout)
+    return outcomes
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

@@ -45,17 +45,17 @@ class Elsewhere:
         self._names = map("imported_elsewhere{}".format, itertools.count())
         self.ended: list[bool] = []
 
-    def __call__(self, *more: hookpatch.Patch, all_of_it: bool = True) -> None:
+    def __call__(self, *further: hookpatch.Patch, all_of_it: bool = True) -> None:
         came: list[bool] = []
-        thread = Thread(target=lambda: came.append(self._patch(more, all_of_it)), daemon=True)
+        thread = Thread(target=lambda: came.append(self._patch(further, all_of_it)), daemon=True)
         thread.start()
         thread.join(PATIENCE)
         self.ended.append(came == [True])
 
-    def _patch(self, more: tuple[hookpatch.Patch, ...], all_of_it: bool) -> bool:
+    def _patch(self, further: tuple[hookpatch.Patch, ...], all_of_it: bool) -> bool:
         name = next(self._names)
         self._write(name, "def run():\n    return 'original'\n")
-        patches = hookpatch.wrap("elsewhere:run", _around), hookpatch.wrap(f"{name}:run", _around), *more
+        patches = hookpatch.wrap("elsewhere:run", _around), hookpatch.wrap(f"{name}:run", _around), *further
         with hookpatch.active(*patches) as session:
             patched = sys.modules["elsewhere"].run() == "patched(original)"
             if all_of_it:

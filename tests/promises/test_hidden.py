@@ -98,20 +98,20 @@ def test_a_patch_has_its_effect_or_the_report_names_the_patch_over_it(
             return
         else:
             result = TARGETS[address](vendor)()
-            said = _states(*sessions)
+            states = _states(*sessions)
         finally:
             for session in sessions[::-1]:
                 session.close()
-    assert (verb in result) != ("without effect" in said[verb]), (result, said)
-    messages = [str(one.message) for one in heard if one.category is PatchUnneededWarning]
+    assert (verb in result) != ("without effect" in states[verb]), (result, states)
+    messages = [str(warning.message) for warning in heard if warning.category is PatchUnneededWarning]
     if is_one_session:
-        assert bool(messages) == ("without effect" in said[verb]), messages
+        assert bool(messages) == ("without effect" in states[verb]), messages
 
 
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
-@pytest.mark.parametrize(("names", "said"), [("outer inner", True), ("inner outer", False)])
+@pytest.mark.parametrize(("names", "is_hidden"), [("outer inner", True), ("inner outer", False)])
 def test_plan_report_and_why_agree(
-    vendor: ModuleType, make_distribution: Callable[..., Any], reach: str, names: str, said: bool
+    vendor: ModuleType, make_distribution: Callable[..., Any], reach: str, names: str, is_hidden: bool
 ) -> None:
     """The first plugin selected lies outside. With the other order the wrapper runs around the replacement."""
     plugin = """
@@ -127,24 +127,24 @@ def test_plan_report_and_why_agree(
         def hookpatch_patches():
             yield hookpatch.{patch}
         """
-    made = {
+    declarations = {
         "outer": f"replace('vendor:function', given, reach={reach!r})",
         "inner": f"wrap('vendor:function', mark, reach={reach!r})",
     }
-    for name, patch in made.items():
+    for name, patch in declarations.items():
         source = plugin.replace("{patch}", patch)
         make_distribution(f"d-{name}", plugins={name: f"p_{name}"}, modules={f"p_{name}": source})
     (target,) = hookpatch.plan(*names.split()).targets
-    planned = {patch.verb: any("without effect" in one for one in patch.warnings) for patch in target.patches}
-    assert planned == {"replace": False, "wrap": said}
+    planned = {patch.verb: any("without effect" in warning for warning in patch.warnings) for patch in target.patches}
+    assert planned == {"replace": False, "wrap": is_hidden}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PatchUnneededWarning)
         session = hookpatch.active(*names.split())
         with session:
-            assert vendor.function() == (["replaced"] if said else ["replaced", "wrap"])
+            assert vendor.function() == (["replaced"] if is_hidden else ["replaced", "wrap"])
             assert {verb: "without effect" in row for verb, row in _states(session).items()} == planned
             reached = {layer.kind: layer.reached for layer in hookpatch.why("vendor:function")}
-            assert reached["wrap"] != said
+            assert reached["wrap"] != is_hidden
 
 
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])

@@ -46,23 +46,25 @@ def kinds(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
 
 def behaviour(*classes: Any) -> list[Any]:
     """Return what becomes of some calls of classes, and of a new subclass of the first."""
-    found: list[Any] = []
-    for one in (*classes, type(classes[0])("New", classes[:1], {})):
+    outcomes: list[Any] = []
+    for cls in (*classes, type(classes[0])("New", classes[:1], {})):
         for args in CALLS:
             try:
-                made = one(*args)
-                found.append((type(made).__name__, getattr(made, "args", None), repr(made).partition(" at ")[0]))
+                instance = cls(*args)
+                outcomes.append(
+                    (type(instance).__name__, getattr(instance, "args", None), repr(instance).partition(" at ")[0])
+                )
             except Exception as error:
-                found.append(f"{type(error).__name__}: {error}")
-    return found
+                outcomes.append(f"{type(error).__name__}: {error}")
+    return outcomes
 
 
 def around(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    made.append(args[0].__name__ if args else None)
+    created.append(args[0].__name__ if args else None)
     return wrapped(*args, **kwargs)
 
 
-made: Final[list[Any]] = []
+created: Final[list[Any]] = []
 
 
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
@@ -75,7 +77,7 @@ def test_the_class_is_called_as_before(kinds: ModuleType, name: str, verb: str, 
     inherited = cls.__new__
 
     def newer(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        made.append(cls.__name__)
+        created.append(cls.__name__)
         return inherited(cls, *args, **kwargs)
 
     address = f"kinds:{name}.__new__"
@@ -84,16 +86,16 @@ def test_the_class_is_called_as_before(kinds: ModuleType, name: str, verb: str, 
         "derive": lambda: hookpatch.derive(address, lambda original: staticmethod(newer), reach=reach),
         "replace": lambda: hookpatch.replace(address, staticmethod(newer), reach=reach),
     }[verb]()
-    made.clear()
+    created.clear()
     with pristine():
         with hookpatch.active(patch):
             assert behaviour(cls, earlier) == before
-            assert made.count(name) > 0
-            assert made.count("New") == made.count("Earlier") == made.count(name)
-        made.clear()
+            assert created.count(name) > 0
+            assert created.count("New") == created.count("Earlier") == created.count(name)
+        created.clear()
         assert "__new__" not in vars(cls)
         assert behaviour(cls, earlier) == before
-        assert made == []
+        assert created == []
 
 
 @pytest.mark.parametrize("name", ["Plain", "Made"])
@@ -102,6 +104,6 @@ def test_that_of_object_is_refused(kinds: ModuleType, name: str) -> None:
     before = behaviour(cls)
     with pytest.raises(TargetRefused) as refused:
         hookpatch.active(hookpatch.wrap(f"kinds:{name}.__new__", around)).open()
-    said = f"kinds:{name}.__new__ is that of object, and a class whose __new__ was set and deleted takes no arguments"
-    assert str(refused.value).startswith(f"{said} any more; patch __init__, or derive a class that has a __new__")
+    reason = f"kinds:{name}.__new__ is that of object, and a class whose __new__ was set and deleted takes no arguments"
+    assert str(refused.value).startswith(f"{reason} any more; patch __init__, or derive a class that has a __new__")
     assert behaviour(cls) == before

@@ -26,9 +26,9 @@ def test_sample_of_launchers_is_right_or_loud(program_home: Environment, names: 
     cells = run(program_home, names, SAMPLE)
     assert [cell for cell in cells if cell.verdict not in ("right", "loud")] == []
     loud = {(cell.launcher, cell.environment, cell.phase) for cell in cells if cell.verdict == "loud"}
-    given = [name for name in SAMPLE if name in GIVEN]
-    assert len(cells) == 11 * len(given) + 3 * (len(SAMPLE) - len(given))
-    assert loud >= {(name, "{}", "inside") for name in given}
+    takes_environment = [name for name in SAMPLE if name in GIVEN]
+    assert len(cells) == 11 * len(takes_environment) + 3 * (len(SAMPLE) - len(takes_environment))
+    assert loud >= {(name, "{}", "inside") for name in takes_environment}
     assert {phase for _, _, phase in loud} == {"inside"}
 
 
@@ -41,6 +41,6 @@ def test_every_launcher_is_right_or_loud(program_home: Environment, names: str) 
     left_out = () if os.geteuid() == 0 else OF_ROOT
     assert launchers == [name for name in (*GIVEN, *INHERITED, *OF_PACKAGES, *PROGRAMS) if name not in left_out]
     cells = run(program_home, names, launchers)
-    given = [name for name in launchers if name in GIVEN or (name in PROGRAMS and name not in INHERITS)]
-    assert len(cells) == 11 * len(given) + 3 * (len(launchers) - len(given))
+    takes_environment = [name for name in launchers if name in GIVEN or (name in PROGRAMS and name not in INHERITS)]
+    assert len(cells) == 11 * len(takes_environment) + 3 * (len(launchers) - len(takes_environment))
     assert [cell for cell in cells if cell.verdict not in ("right", "loud")] == []

@@ -170,8 +170,8 @@ def test_a_module_runs_changed(
             assert files(folder) == before
             shown = inspect.getsource(module)
             assert "LIMIT = 43" in shown
-            for thing in (module.answer, module.Shop, module.Shop.answer):
-                assert inspect.getsource(thing) in shown
+            for member in (module.answer, module.Shop, module.Shop.answer):
+                assert inspect.getsource(member) in shown
             assert inspect.getsource(module.Shop).startswith("class Shop:\n")
             with pytest.raises(ValueError, match="43") as caught:
                 module.fail()
@@ -289,7 +289,7 @@ def test_what_does_not_fit(folder: Path, unfit: str) -> None:
         (entry,) = session.report()
         assert entry.state == "failed"
         assert text in str(entry.reason)
-    assert [text in str(one.message) for one in caught] == [True]
+    assert [text in str(warning.message) for warning in caught] == [True]
     with hookpatch.active(make(reload=True, required=False)) as session:
         assert [entry.state for entry in session.report()] == ["skipped"]
     with pytest.raises(ApplyError) as error:

@@ -99,28 +99,28 @@ assert seen() == before
 """
 
 
-@pytest.mark.parametrize("what", CHANGES)
-def test_package_whose_types_beartype_checks(what: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("change", CHANGES)
+def test_package_whose_types_beartype_checks(change: str, tmp_path: Path) -> None:
     """The change and beartype's checks hold, and afterwards the checks alone. beartype's hook stays in its process."""
     pytest.importorskip("beartype")
     (tmp_path / "checked").mkdir()
     hook = "from beartype.claw import beartype_this_package\nbeartype_this_package()\n"
     (tmp_path / "checked" / "__init__.py").write_text(hook)
     (tmp_path / "checked" / "rewritten.py").write_text(SOURCE)
-    patch = CHANGES[what].replace("'rewritten", "'checked.rewritten")
+    patch = CHANGES[change].replace("'rewritten", "'checked.rewritten")
     (tmp_path / "program.py").write_text(CHECKED.replace("PATCH", patch))
     completed = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True)
     inside = {"module": [9, 8, 7], "transform": [9, 9, 8], "function": [8, 8, 6], "class": [8, 9, 7]}
-    assert (completed.stdout, completed.returncode) == (f"{inside[what]}\n", 0), completed.stderr
+    assert (completed.stdout, completed.returncode) == (f"{inside[change]}\n", 0), completed.stderr
 
 
-@pytest.mark.parametrize("what", ["module", "function"])
-def test_pdb_shows_the_edited_lines(what: str, write_module: Callable[[str, str], Any]) -> None:
+@pytest.mark.parametrize("kind", ["module", "function"])
+def test_pdb_shows_the_edited_lines(kind: str, write_module: Callable[[str, str], Any]) -> None:
     write_module("stepped", SOURCE)
     module: Any = importlib.import_module("stepped")
     edit = ("y = x + 1", "y = x + 2  # edited")
     whole = hookpatch.edit("stepped", *edit, reload=True)
-    with hookpatch.active(whole if what == "module" else hookpatch.edit("stepped:check", *edit)):
+    with hookpatch.active(whole if kind == "module" else hookpatch.edit("stepped:check", *edit)):
         shown = io.StringIO()
         debugger = pdb.Pdb(stdin=io.StringIO("list 1, 12\ncontinue\n"), stdout=shown, nosigint=True)
         debugger.use_rawinput = False

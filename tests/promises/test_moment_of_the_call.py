@@ -126,11 +126,11 @@ def test_as_wrapt_does(vendor: Any, name: str) -> None:
 def test_each_layer_is_that_of_the_call(vendor: Any, name: str, reach: Any) -> None:
     """Of two sessions one ends between the call and the use."""
     outer = hookpatch.active(hookpatch.wrap(f"vendor:{name}", raised, reach=reach)).open()
-    both = called(vendor, name, 1)
+    earlier = called(vendor, name, 1)
     with hookpatch.active(hookpatch.wrap(f"vendor:{name}", doubled, reach=reach)):
-        three = called(vendor, name, 1)
+        later = called(vendor, name, 1)
     outer.close()
-    assert (consumed(both), consumed(three)) == ([2], [3])
+    assert (consumed(earlier), consumed(later)) == ([2], [3])
 
 
 @pytest.mark.parametrize(("name", "reach"), REACHED)
@@ -184,7 +184,7 @@ def test_other_ways_around_a_call(vendor: Any, verb: str) -> None:
         result = vendor.generator(1)
     assert list(result) == [5 if verb == "inject" else 2]
     if verb == "count":
-        assert [one.calls for one in session.report()] == [{"eager": 1}]
+        assert [row.calls for row in session.report()] == [{"eager": 1}]
 
 
 def test_error_of_a_wrapper_is_raised_at_the_call(vendor: Any) -> None:

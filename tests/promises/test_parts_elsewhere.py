@@ -76,16 +76,16 @@ def home(environment: Environment, tmp_path: Path) -> Environment:
 
 
 @pytest.mark.parametrize(
-    "what", [PATCHES, pytest.param('("parts",)', marks=pytest.mark.ends)], ids=["patches", "plugin"]
+    "arguments", [PATCHES, pytest.param('("parts",)', marks=pytest.mark.ends)], ids=["patches", "plugin"]
 )
-def test_in_each_child_process(home: Environment, what: str) -> None:
+def test_in_each_child_process(home: Environment, arguments: str) -> None:
     """Instances that the child process makes or has are patched, and its class is edited; after the block none is."""
     script = home.folder / "program.py"
-    script.write_text(PROGRAM.replace("WHAT", what))
-    done = home.run(script)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    lines = [*map(eval, done.stdout.splitlines())]
+    script.write_text(PROGRAM.replace("WHAT", arguments))
+    completed = home.run(script)
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stderr == ""
+    lines = [*map(eval, completed.stdout.splitlines())]
     assert lines == [[PLAIN] * 5, [PATCHED] * 5, [PLAIN] * 5]
 
 

@@ -99,14 +99,15 @@ def _found(owner: Any, address: str) -> Any:
 def test_copy_is_the_thing_itself(pooled: ModuleType, address: str, reach: str) -> None:
     """copy and deepcopy leave a patched function as it is, alone and in a list."""
     with _patched(pooled, address, reach):
-        found = _found(pooled, address)
-        for copied in (copy.copy(found), copy.deepcopy(found), copy.deepcopy([found])[0]):
-            assert copied is found if address != "Model.named" else copied == found  # each read binds anew
+        function = _found(pooled, address)
+        for copied in (copy.copy(function), copy.deepcopy(function), copy.deepcopy([function])[0]):
+            assert copied is function if address != "Model.named" else copied == function  # each read binds anew
 
 
 @pytest.mark.parametrize("reach", REACHES)
 @pytest.mark.parametrize(
-    ("pickler", "address"), [(one, name) for one in PICKLERS for name in FUNCTIONS] + [("protocol 4", "Model.named")]
+    ("pickler", "address"),
+    [(pickler, name) for pickler in PICKLERS for name in FUNCTIONS] + [("protocol 4", "Model.named")],
 )
 def test_pickle_of_a_function_is_that_of_the_original(
     pooled: ModuleType, address: str, reach: str, pickler: str
@@ -115,9 +116,9 @@ def test_pickle_of_a_function_is_that_of_the_original(
     dumps, original = PICKLERS[pickler], _found(pooled, address)
     before = dumps(original)
     with _patched(pooled, address, reach):
-        found = _found(pooled, address)
-        assert dumps(found) == before
-        assert pickle.loads(before) == found
+        function = _found(pooled, address)
+        assert dumps(function) == before
+        assert pickle.loads(before) == function
     assert pickle.loads(before) == original
 
 

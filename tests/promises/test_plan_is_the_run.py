@@ -139,7 +139,7 @@ ALONE: Final = [name for name in PATCHES if not name.endswith("_perhaps")]
 def test_each_plugin_and_those_that_meet(site: Path, lock: str, on_drift: Policy, names: list[str]) -> None:
     """Compare each plugin alone, and selections of plugins with the same target."""
     selections = [*([name] for name in names), *TOGETHER]
-    wrong = {", ".join(names): found for names in selections if (found := differences(names, lock, on_drift))}
+    wrong = {", ".join(names): problems for names in selections if (problems := differences(names, lock, on_drift))}
     assert wrong == {}
 
 

@@ -40,10 +40,10 @@ def test_every_public_name_can_be_imported(module: str) -> None:
     if module == "hookpatch.notebook":
         pytest.importorskip("IPython")
     names = ", ".join(PUBLIC[module].split())
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", f"from {module} import {names}"], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (completed.returncode, completed.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("module", ["hookpatch", "hookpatch.testing"])

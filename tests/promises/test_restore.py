@@ -21,19 +21,19 @@ def of_page(tool: str) -> dict[str, str]:
         for line in (ROOT / "docs" / "why.md").read_text().splitlines()
         if line.startswith("|") and line.count(" | ") > 5
     ]
-    heads, *rest = rows
-    return {row[0]: row[heads.index(tool)] for row in rest}
+    heads, *body = rows
+    return {row[0]: row[heads.index(tool)] for row in body}
 
 
 @pytest.mark.parametrize("tool", ["hookpatch", "by hand", "mock", "pytest", "wrapt"])
 def test_table_says_what_the_probes_find(tool: str) -> None:
     """Each probe runs in a process of its own; `make bench-restore` has the tools that are not installed."""
     command = [sys.executable, str(BENCHMARKS / "restore_probes.py"), tool]
-    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout)
+    answers = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout)
     page = of_page(tool)
-    assert found
-    for question, answer in found.items():
-        said = page.get(question)
-        assert said == (answer if answer in ("yes", "-") else "**no**"), (question, answer)
+    assert answers
+    for question, answer in answers.items():
+        cell = page.get(question)
+        assert cell == (answer if answer in ("yes", "-") else "**no**"), (question, answer)
     if tool == "hookpatch":
-        assert set(found.values()) == {"yes"}
+        assert set(answers.values()) == {"yes"}

@@ -66,7 +66,7 @@ def test_a_rule_outside_of_what_its_plugin_waits_for_is_refused(home: Environmen
 
 
 @pytest.mark.parametrize(
-    ("address", "options", "status", "said"),
+    ("address", "options", "status", "message"),
     [
         (ADDRESS, ", matches=1", 0, ""),
         (ADDRESS, ", matches=2", 70, "matches 1 slot, and must match 2"),
@@ -75,12 +75,12 @@ def test_a_rule_outside_of_what_its_plugin_waits_for_is_refused(home: Environmen
         ("zoo.models.ape.modeling_ape:*Nrm.forward", "", 78, "matches nothing, and must match at least 1"),
     ],
 )
-def test_too_few_matches_under_run(address: str, options: str, status: int, said: str, home: Environment) -> None:
+def test_too_few_matches_under_run(address: str, options: str, status: int, message: str, home: Environment) -> None:
     """The end of the program tells, with status 70; of a plain module the import does, with status 78."""
     home.add_plugin("marks", PLUGIN.format(address=address, options=options))
     completed = home.run("-m", "hookpatch", "run", "-p", "marks", "script.py")
-    assert (completed.returncode, said in completed.stderr) == (status, True), completed.stderr
-    assert ("warning" in completed.stderr or "error" in completed.stderr) == bool(said)
+    assert (completed.returncode, message in completed.stderr) == (status, True), completed.stderr
+    assert ("warning" in completed.stderr or "error" in completed.stderr) == bool(message)
 
 
 CHILD = """

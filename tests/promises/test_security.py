@@ -128,8 +128,10 @@ def test_allow_list_of_a_configuration_only_narrows(home: Environment) -> None:
     for command in (["script.py"], ["-m", "hookpatch", "run", "-p", "loud", "script.py"]):
         completed = home.run(*command, HOOKPATCH_CONFIG=str(config), HOOKPATCH_PLUGINS="loud")
         assert (completed.stdout, completed.returncode) == ("", 78)
-        said = f"is not allowed here: {config}: tool.hookpatch.allow does not name it [hookpatch explain NotAllowed]\n"
-        assert completed.stderr.endswith(said)
+        message = (
+            f"is not allowed here: {config}: tool.hookpatch.allow does not name it [hookpatch explain NotAllowed]\n"
+        )
+        assert completed.stderr.endswith(message)
 
 
 def test_nothing_is_imported_when_nothing_is_asked_for(home: Environment) -> None:
@@ -221,10 +223,10 @@ def test_what_is_asked_for_and_not_allowed_is_not_loaded(home: Environment, word
     home.add_plugin("noisy", "print('loaded')")
     (home.python.parents[1] / "hookpatch.allow").write_text("loud\n")
     completed = home.run("-m", "hookpatch", *words, HOOKPATCH_PLUGINS="noisy")
-    said = " ".join((completed.stdout + completed.stderr).split())
+    output = " ".join((completed.stdout + completed.stderr).split())
     assert completed.returncode != 0
-    assert "is not allowed here" in said
-    assert "loaded" not in said
+    assert "is not allowed here" in output
+    assert "loaded" not in output
 
 
 def test_allow_list_is_that_of_the_environment_alone(home: Environment) -> None:
@@ -370,8 +372,8 @@ def test_distribution_in_the_current_folder_is_no_plugin_of_a_command(planted: E
 
 def test_every_attack_of_the_page_is_a_test() -> None:
     """The table of docs/reference/attacks.md names each test of the two files, once, and no other."""
-    here = Path(__file__)
-    files = [here.read_text(), here.with_name("test_faults.py").read_text()]
+    test_file = Path(__file__)
+    files = [test_file.read_text(), test_file.with_name("test_faults.py").read_text()]
     tests = [node.name for text in files for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
     page = (ROOT / "docs" / "reference" / "attacks.md").read_text()
     listed = re.findall(r"\| `(test_\w+)` \|$", page, re.MULTILINE)

@@ -9,5 +9,5 @@ executed: list[Callable[[ModuleType], None]] = []
 
 def tell(name: str) -> None:
     """Call what a test has put into ``executed``: what a module does as its last act."""
-    for one in tuple(executed):
-        one(sys.modules[name])
+    for function in tuple(executed):
+        function(sys.modules[name])

@@ -73,9 +73,9 @@ def test_required_patch_that_fails_when_its_module_comes_fails_the_test(write_mo
     patches(hookpatch.remove("never:imported"))
     with pytest.warns(PatchFailedWarning):
         importlib.import_module("later")
-    with pytest.raises(NotApplied) as told:
+    with pytest.raises(NotApplied) as caught:
         patches.end()
-    assert str(told.value) == (
+    assert str(caught.value) == (
         "1 not applied, and required:\n"
         "  failed    remove  later:word  (active()): later has no attribute 'word' "
         "(target later:word of a patch given to active())"
@@ -92,7 +92,7 @@ def leaving(change: Callable[[Any], object]) -> Callable[[Any], Any]:
 
 
 @pytest.mark.parametrize(
-    ("change", "patch", "told"),
+    ("change", "patch", "difference"),
     [
         (
             lambda vendor: setattr(vendor, "word", 1),
@@ -124,7 +124,7 @@ def leaving(change: Callable[[Any], object]) -> Callable[[Any], Any]:
 )
 @pytest.mark.parametrize("is_there", [True, False], ids=["imported before", "imported inside"])
 def test_owner_that_is_not_as_before_fails_the_test(
-    write_module: WriteModule, is_there: bool, change: Any, patch: hookpatch.Patch, told: str
+    write_module: WriteModule, is_there: bool, change: Any, patch: hookpatch.Patch, difference: str
 ) -> None:
     """The owner of each target is compared from the end of its import on: module, class, mapping or function."""
     write_module("vendor", VENDOR)
@@ -137,7 +137,7 @@ def test_owner_that_is_not_as_before_fails_the_test(
     with pytest.raises(NotPristine) as caught:
         patches.end()
     (line,) = caught.value.differences
-    assert told in line
+    assert difference in line
 
 
 def test_module_that_a_context_of_the_patch_leaves_changed_fails_the_test(vendor: ModuleType) -> None:
@@ -145,11 +145,11 @@ def test_module_that_a_context_of_the_patch_leaves_changed_fails_the_test(vendor
     patches = Patched()
     patches(hookpatch.enter("vendor", leaving(lambda module: module.REGISTRY.pop("other"))), pristine=[vendor.REGISTRY])
     patches(hookpatch.enter("vendor", leaving(lambda module: setattr(module, "word", 1))))
-    with pytest.raises(NotPristine) as told:
+    with pytest.raises(NotPristine) as caught:
         patches.end()
     assert re.fullmatch(
         r"2 not as before:\n  vendor:word was absent, is 1\n  <dict object at 0x\w+>\['other'\] was None, is absent",
-        str(told.value),
+        str(caught.value),
     )
 
 
@@ -190,15 +190,15 @@ def test_all_sessions_are_ended_whatever_comes_in_between(vendor: ModuleType) ->
     patches(hookpatch.replace("vendor:speak", 1))
     patches(hookpatch.enter("vendor", stubborn))
     vendor.word = 1  # type: ignore[attr-defined]
-    with pytest.raises(ExceptionGroup) as told:
+    with pytest.raises(ExceptionGroup) as caught:
         patches.end()
-    assert [type(error) for error in told.value.exceptions] == [RestoreError, NotPristine]
+    assert [type(error) for error in caught.value.exceptions] == [RestoreError, NotPristine]
     assert vendor.speak() == "vendor"
 
 
 def test_owner_in_which_nothing_can_be_set_is_refused_and_nothing_opened(vendor: ModuleType, patched: Patched) -> None:
     """Before anything is patched."""
-    with pytest.raises(SettingError) as told:
+    with pytest.raises(SettingError) as caught:
         patched(hookpatch.replace("vendor:speak", 1), pristine=["vendor"])
-    assert str(told.value) == "patched(pristine=): takes modules, classes, mappings and objects, not a str"
+    assert str(caught.value) == "patched(pristine=): takes modules, classes, mappings and objects, not a str"
     assert vendor.speak() == "vendor"

@@ -200,7 +200,7 @@ class Own(UserDict[str, int]):
 
 
 @pytest.mark.parametrize(
-    ("owner", "put", "moved"),
+    ("owner", "place", "moved"),
     [
         (OrderedDict(a=1, b=2), "['c']", lambda owner: owner.move_to_end("a")),
         (defaultdict(list, a=1, b=2), "['c']", lambda owner: owner.update(a=owner.pop("a"))),
@@ -209,13 +209,13 @@ class Own(UserDict[str, int]):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_other_mappings_and_lists(owner: Any, put: str, moved: Callable[[Any], None]) -> None:
+def test_other_mappings_and_lists(owner: Any, place: str, moved: Callable[[Any], None]) -> None:
     """Compare entries and order of mappings and lists of any class."""
     with pristine(owner):
         pass
     with pytest.raises(NotPristine) as caught, pristine(owner):
         owner.append(3) if isinstance(owner, deque) else owner.update(c=3)
-    assert told(caught.value) == [f"<{type(owner).__name__} object>{put} was absent, is 3"]
+    assert told(caught.value) == [f"<{type(owner).__name__} object>{place} was absent, is 3"]
     with pytest.raises(NotPristine), pristine(owner):
         moved(owner)
 

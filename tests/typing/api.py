@@ -114,19 +114,19 @@ def test_plugin(
     patched: testing.Patched, fresh_process: testing.FreshProcess, effect: testing.EffectOf, release: str | None
 ) -> None:
     session: hookpatch.Session = patched("plugin", *patches, options={"plugin": {"passes": ["a"]}}, pristine=[dict])
-    done: testing.Finished = fresh_process(
+    finished: testing.Finished = fresh_process(
         "import m", "plugin", options={"plugin": {"passes": ["a"]}}, args=["--small"], env={"A": "b"}, release=release
     ).check()
     status: int = fresh_process(Path("program.py"), timeout=10).status
-    states = [patch.state for process in done.report for patch in process.patches]
-    print(session.report(), done.output, done.errors, status, states)
-    found: testing.Effect = effect(abs, 1, what="plugin", modes=["eager"]).check()
-    silent = [cell.mode for cell in found.cells if cell.state == "silent"]
-    print(found, silent, dict(found.left_out), testing.effect(abs, what=hookpatch.active("plugin")))
+    states = [patch.state for process in finished.report for patch in process.patches]
+    print(session.report(), finished.output, finished.errors, status, states)
+    result: testing.Effect = effect(abs, 1, what="plugin", modes=["eager"]).check()
+    silent = [cell.mode for cell in result.cells if cell.state == "silent"]
+    print(result, silent, dict(result.left_out), testing.effect(abs, what=hookpatch.active("plugin")))
     with testing.pristine(dict, order=True):
         pass
     try:
-        done.check()
+        finished.check()
     except testing.ProgramFailed as error:
         print(error.problems, error.output)
     except (testing.NotApplied, testing.NotPristine, testing.EffectFailed):

@@ -27,13 +27,15 @@ import hookpatch
 
 def use_export(model: torch.nn.Module) -> list[str]:
     try:
-        found: list[Finding] = scan(model, root=Path())
+        findings: list[Finding] = scan(model, root=Path())
     except ModelError as error:
         return [error.word, error.problem]
-    bad = [one for one in found if one.kind >= Kind.SHAPE]
+    bad = [finding for finding in findings if finding.kind >= Kind.SHAPE]
     line = parting(model, lambda: None, lambda: None)
-    places: list[tuple[Path, int, str]] = [(one.file, one.line, one.consequence[mode]) for one in bad for mode in MODES]
-    return [str(line), str(places), *(one.instead for one in bad)]
+    places: list[tuple[Path, int, str]] = [
+        (finding.file, finding.line, finding.consequence[mode]) for finding in bad for mode in MODES
+    ]
+    return [str(line), str(places), *(finding.instead for finding in bad)]
 
 
 def use_torchscript(model: torch.nn.Module, traced: torch.jit.ScriptModule, example: torch.Tensor) -> None:

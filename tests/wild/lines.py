@@ -29,8 +29,8 @@ def lines(source: str, bodies: AbstractSet[str]) -> int:
     """Count the lines of a source. Functions named in ``bodies`` do the work of a patch and are not counted."""
     bare = ast.unparse(_Bare(bodies).visit(ast.parse(source)))
     command = [sys.executable, "-m", "ruff", "format", "--isolated", "--line-length", "120", "-"]
-    done = subprocess.run(command, input=bare, capture_output=True, text=True, check=True)
-    return sum(bool(line.strip()) for line in done.stdout.splitlines())
+    completed = subprocess.run(command, input=bare, capture_output=True, text=True, check=True)
+    return sum(bool(line.strip()) for line in completed.stdout.splitlines())
 
 
 class _Bare(ast.NodeTransformer):

@@ -108,13 +108,13 @@ def by_patchy(vendor: ModuleType, name: str, old: str, new: str, call: Callable[
         return call(vendor)
 
 
-@pytest.mark.parametrize("what", CASES)
-def test_what_patchy_does_edit_does_and_more(vendor: ModuleType, what: str) -> None:
+@pytest.mark.parametrize("case", CASES)
+def test_what_patchy_does_edit_does_and_more(vendor: ModuleType, case: str) -> None:
     """The edit has the expected effect, even in the cases where patchy fails.
 
     At the end the call gives the old result.
     """
-    name, old, new, call, expected, patchys = CASES[what]
+    name, old, new, call, expected, patchys = CASES[case]
     before = call(vendor)
     if name == "cached":
         vendor.cached.cache_clear()

@@ -93,9 +93,9 @@ def measured(name: str) -> Any:
     if name == "liger_kernel":  # not in requirements-dev.txt: the package needs triton, which is larger than the rest
         pytest.importorskip("liger_kernel")
     command = [sys.executable, "-W", "ignore", str(HERE / "measure.py"), name]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert completed.returncode == 0, completed.stderr
+    return json.loads(completed.stdout)
 
 
 @collections
@@ -105,7 +105,7 @@ def test_the_port_has_every_effect_and_leaves_nothing(name: str) -> None:
     Afterwards all modules and classes of the process have the same attributes in the same order.
     """
     port = measured(name)["port"]
-    assert [what for what, holds in port["effect"].items() if not holds] == []
+    assert [effect for effect, holds in port["effect"].items() if not holds] == []
     assert port["left"] == []
     assert port.get("covered") in (None, [])
 
@@ -114,7 +114,7 @@ def test_the_port_has_every_effect_and_leaves_nothing(name: str) -> None:
 def test_what_the_collection_itself_does(name: str) -> None:
     """The figures in docs/reference/collections.md about missing effects and leftovers of the collections are true."""
     own = measured(name)["own"]
-    assert {what for what, holds in own["effect"].items() if not holds} == OWN[name].lacks
+    assert {effect for effect, holds in own["effect"].items() if not holds} == OWN[name].lacks
     assert (
         Counter(next(as_in for as_in in (*OWN[name].left, line) if fnmatchcase(line, as_in)) for line in own["left"])
         == OWN[name].left
@@ -128,8 +128,8 @@ def test_the_port_is_shorter(name: str) -> None:
 
     Collections rewritten for this test are not counted.
     """
-    found = measured(name)
-    assert found["own"]["lines"] == 0 or found["port"]["lines"] < found["own"]["lines"]
+    figures = measured(name)
+    assert figures["own"]["lines"] == 0 or figures["port"]["lines"] < figures["own"]["lines"]
 
 
 @pytest.mark.ends

@@ -17,9 +17,9 @@ def llama() -> LlamaForCausalLM:
 
 def parts(model: torch.nn.Module) -> dict[str, object]:
     """Return the modules of a model and the dicts that hold submodules and parameters, by name."""
-    found: dict[str, object] = {}
+    owners: dict[str, object] = {}
     for name, module in model.named_modules():
-        found[f"model.{name}"] = module
-        found[f"model.{name}._modules"] = module._modules
-        found[f"model.{name}._parameters"] = module._parameters
-    return found
+        owners[f"model.{name}"] = module
+        owners[f"model.{name}._modules"] = module._modules
+        owners[f"model.{name}._parameters"] = module._parameters
+    return owners

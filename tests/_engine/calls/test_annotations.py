@@ -98,8 +98,8 @@ def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
 
 
 def _function(vendor: ModuleType, address: str) -> Any:
-    found: Any = functools.reduce(getattr, address.split("."), vendor)
-    return getattr(found, "__func__", found)
+    value: Any = functools.reduce(getattr, address.split("."), vendor)
+    return getattr(value, "__func__", value)
 
 
 def _asked(function: Any) -> list[str]:
@@ -176,9 +176,9 @@ def test_annotations_that_were_evaluated_are_shared(vendor: ModuleType) -> None:
 
 def test_annotations_that_were_set_by_hand_are_shared(vendor: ModuleType) -> None:
     """A function with assigned annotations has no ``__annotate__``."""
-    vendor.noting.__annotations__ = given = {"x": "text"}
+    vendor.noting.__annotations__ = annotations = {"x": "text"}
     with hookpatch.active(hookpatch.wrap("vendor:noting", _through)):
-        assert vendor.noting.__annotations__ is given
+        assert vendor.noting.__annotations__ is annotations
         assert vendor.noting.__annotate__ is None
     assert vendor.evaluated == []
 

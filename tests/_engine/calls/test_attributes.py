@@ -98,19 +98,19 @@ def test_attributes_set_inside_are_kept_in_the_same_dict(module: ModuleType, ord
 
 
 def test_a_dict_given_by_other_code_stays(module: ModuleType) -> None:
-    function, other = module.plain, {"other": 1}
+    function, replacement = module.plain, {"other": 1}
     with hookpatch.active(hookpatch.wrap("attributes:plain", _around, reach="everywhere")):
-        function.__dict__ = other
-    assert vars(function) is other
-    assert other == {"other": 1}
+        function.__dict__ = replacement
+    assert vars(function) is replacement
+    assert replacement == {"other": 1}
 
 
 def test_no_attribute_set_by_another_thread_is_lost(module: ModuleType) -> None:
     function: Any = module.plain
-    function.count, done = 0, threading.Event()
+    function.count, finished = 0, threading.Event()
 
     def counting() -> None:
-        while not done.is_set():
+        while not finished.is_set():
             function.count += 1
             counted.append(None)
 
@@ -120,7 +120,7 @@ def test_no_attribute_set_by_another_thread_is_lost(module: ModuleType) -> None:
     for _ in range(60):
         with hookpatch.active(hookpatch.wrap("attributes:plain", _around, reach="everywhere")):
             pass
-    done.set()
+    finished.set()
     thread.join()
     assert function.count == len(counted) > 0
 
@@ -129,15 +129,15 @@ def test_no_attribute_set_by_another_thread_is_lost(module: ModuleType) -> None:
 @pytest.mark.parametrize("first", ["plain", "Held"])
 def test_what_an_attribute_holds_is_restored_there(module: ModuleType, first: str, order: tuple[int, ...]) -> None:
     """A patch of what the attribute holds and one of the function itself begin and end in any order."""
-    module.plain.held = held = module.Held
+    module.plain.held = original = module.Held
     own, second = vars(module.plain), "Held" if first == "plain" else "plain"
     sessions = [
         hookpatch.active(hookpatch.wrap(f"attributes:{name}", _around, reach="everywhere")).open()
         for name in (first, second)
     ]
-    assert module.plain.held is not held
+    assert module.plain.held is not original
     for place in order:
         sessions[place].close()
     assert vars(module.plain) is own
-    assert own == {"note": "kept", "held": held}
-    assert own["held"] is held
+    assert own == {"note": "kept", "held": original}
+    assert own["held"] is original

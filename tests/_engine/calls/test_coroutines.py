@@ -58,11 +58,11 @@ def _drive(function: Callable[..., Generator[Any, Any, Any]]) -> list[Any]:
     with pytest.raises(StopIteration) as ended:
         running.send("last")
     out.append(ended.value.value)
-    other = function(3)
-    next(other)
-    other.close()
+    second = function(3)
+    next(second)
+    second.close()
     with pytest.raises(StopIteration):
-        next(other)
+        next(second)
     third = function(3)
     next(third)
     with pytest.raises(ValueError, match="not caught"):
@@ -83,13 +83,13 @@ def test_generator_takes_send_throw_and_close(kinds: ModuleType, reach: str) -> 
 
 async def _drive_async(function: Callable[..., AsyncGenerator[Any, Any]]) -> list[Any]:
     """Send, throw, close early and late, exhaust; return all observations."""
-    seen: list[Any] = []
+    observations: list[Any] = []
     log: list[Any] = []
     running = function(log)
-    seen += [await anext(running), await running.asend("sent"), await running.athrow(KeyError("thrown"))]
+    observations += [await anext(running), await running.asend("sent"), await running.athrow(KeyError("thrown"))]
     with pytest.raises(StopAsyncIteration):
         await running.asend("last")
-    seen.append(list(log))
+    observations.append(list(log))
 
     log.clear()
     closed = function(log)
@@ -98,30 +98,30 @@ async def _drive_async(function: Callable[..., AsyncGenerator[Any, Any]]) -> lis
     await closed.aclose()
     with pytest.raises(StopAsyncIteration):
         await anext(closed)
-    seen.append(list(log))
+    observations.append(list(log))
 
     log.clear()
     never = function(log)
     await never.aclose()
-    seen.append(list(log))
+    observations.append(list(log))
 
     failing = function(log)
     await anext(failing)
     with pytest.raises(ValueError, match="not caught"):
         await failing.athrow(ValueError("not caught"))
-    seen.append(list(log))
+    observations.append(list(log))
 
     early = function(log)
     with pytest.raises(TypeError) as refused:
         await early.asend("too early")
-    seen.append(str(refused.value))
+    observations.append(str(refused.value))
     with pytest.raises(KeyError, match="at once"):
         await early.athrow(KeyError("at once"))
 
     log.clear()
-    seen.append([item async for item in function(log, n=4)])
-    seen.append(list(log))
-    return seen
+    observations.append([item async for item in function(log, n=4)])
+    observations.append(list(log))
+    return observations
 
 
 @pytest.mark.parametrize("reach", REACHES)

@@ -36,15 +36,15 @@ def test_function_changed_in_place_by_several_sessions_is_identical_afterwards(
     before = state_of(kinds.inner)
     sessions = [hookpatch.active(wrap_of("inner", "everywhere", around)).open() for _ in range(3)]
     assert kinds.inner(step=0) == "patched(patched(patched(10)))"
-    for left, at in enumerate(order):
-        sessions[at].close()
-        assert str(kinds.inner(step=0)) == "patched(" * (2 - left) + "10" + ")" * (2 - left)
+    for closed, index in enumerate(order):
+        sessions[index].close()
+        assert str(kinds.inner(step=0)) == "patched(" * (2 - closed) + "10" + ")" * (2 - closed)
     assert are_identical(before, state_of(kinds.inner))
 
 
 def test_names_bound_before_see_the_change(kinds: ModuleType, make_module: MakeModule) -> None:
     """Earlier imports, registries, default arguments, partials and bound methods see the change and its end."""
-    other = make_module(
+    importer = make_module(
         "importer",
         """
         import functools
@@ -59,18 +59,18 @@ def test_names_bound_before_see_the_change(kinds: ModuleType, make_module: MakeM
 
     def seen() -> list[Any]:
         return [
-            other.inner(step=0),
-            other.REGISTRY["inner"](step=0),
-            other.PARTIAL(),
-            other.caller(),
-            other.bound(),
+            importer.inner(step=0),
+            importer.REGISTRY["inner"](step=0),
+            importer.PARTIAL(),
+            importer.caller(),
+            importer.bound(),
             kinds.inner(step=0),
         ]
 
     before = seen()
     with hookpatch.active(wrap_of("inner", "everywhere", around), wrap_of("Model.named", "everywhere", around)):
         assert seen() == [f"patched({value})" for value in before]
-        assert other.inner is kinds.inner
+        assert importer.inner is kinds.inner
     assert seen() == before
 
 

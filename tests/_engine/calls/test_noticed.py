@@ -76,9 +76,9 @@ def test_who_does_not_look_is_not(module: ModuleType, name: str) -> None:
 
 
 def test_the_library_is_known() -> None:
-    known = [by_what(one) for one in (sys._getframe, warnings.warn, locals, collections.namedtuple)]
-    assert known == ["_getframe", "warn", "locals", "_getframe"]
-    assert [by_what(one) for one in (len, sys.exit, int, logging.info, inspect.signature)] == [""] * 5
+    kinds = [by_what(function) for function in (sys._getframe, warnings.warn, locals, collections.namedtuple)]
+    assert kinds == ["_getframe", "warn", "locals", "_getframe"]
+    assert [by_what(function) for function in (len, sys.exit, int, logging.info, inspect.signature)] == [""] * 5
 
 
 def _say(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
@@ -90,9 +90,9 @@ def test_report_says_what_is_found(module: ModuleType, reach: Any) -> None:
     patches = [hookpatch.wrap(f"looking:{name}", _say, reach=reach) for name in ("by_frame", "without")]
     with hookpatch.active(*patches) as session:
         assert module.by_frame().f_code.co_name.partition(" ")[0] == "_say"
-        said = [patch.warnings for patch in session.report()]
+        reported = [patch.warnings for patch in session.report()]
     words = "the target looks for its caller on the stack (_getframe), and finds the patch there"
-    assert said == [(words,), ()]
+    assert reported == [(words,), ()]
 
 
 def test_what_replaces_a_function_in_place_is_asked_itself(module: ModuleType) -> None:

@@ -87,9 +87,9 @@ def test_what_has_become_of_a_target_is_told(make_module: MakeModule, case: str)
     make_module("before", BEFORE)
     assert BEFORE.count(old) == 1
     make_module("after", BEFORE.replace(old, new))
-    found = difference(taken(f"before:{name}"), taken(f"after:{name}"))
-    assert (found.change, found.reasons) == (change, reasons)
-    assert bool(found.diff) == ("its source has changed" in reasons or case.startswith("kind"))
+    outcome = difference(taken(f"before:{name}"), taken(f"after:{name}"))
+    assert (outcome.change, outcome.reasons) == (change, reasons)
+    assert bool(outcome.diff) == ("its source has changed" in reasons or case.startswith("kind"))
 
 
 def test_diff_is_one_of_what_counts() -> None:

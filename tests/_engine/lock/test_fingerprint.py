@@ -36,7 +36,7 @@ def test_comments_formatting_and_docstrings_do_not_count() -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
+    "changed",
     [
         "@decorated(2)\ndef speak(word, times=2): return word * times",
         "@decorated(1)\ndef speak(word, times=3): return word * times",
@@ -45,9 +45,9 @@ def test_comments_formatting_and_docstrings_do_not_count() -> None:
     ],
     ids=["decorator", "default", "body", "a second text"],
 )
-def test_all_else_counts(other: str) -> None:
+def test_all_else_counts(changed: str) -> None:
     """A decorator, a default, a statement."""
-    assert normalised(AS_WRITTEN) != normalised(other)
+    assert normalised(AS_WRITTEN) != normalised(changed)
 
 
 def test_what_python_would_warn_of_is_read_all_the_same() -> None:
@@ -79,8 +79,8 @@ def test_source_of_decorated_function_has_what_is_around_it(make_module: MakeMod
     """
     make_module("two", source.format(times=2))
     make_module("three", source.format(times=3))
-    found = difference(taken("two:speak"), taken("three:speak"))
-    assert (found.change, found.reasons) == ("compatible", ("its source has changed",))
+    outcome = difference(taken("two:speak"), taken("three:speak"))
+    assert (outcome.change, outcome.reasons) == ("compatible", ("its source has changed",))
     assert taken("two:speak").signature == "(word)"
 
 
@@ -114,8 +114,8 @@ KINDS: dict[str, tuple[str, str | None]] = {
 def test_kind_and_signature_are_noted(make_module: MakeModule, name: str) -> None:
     """Kind and signature are those for a caller or a subclass, without self."""
     make_module("vendor", VENDOR)
-    found = taken(f"vendor:{name}")
-    assert (found.kind, found.signature) == KINDS[name]
+    fingerprint = taken(f"vendor:{name}")
+    assert (fingerprint.kind, fingerprint.signature) == KINDS[name]
 
 
 def test_members_of_a_class_are_its_own_that_others_may_use(make_module: MakeModule) -> None:
@@ -136,9 +136,9 @@ def test_keys_of_a_registry_are_noted(make_module: MakeModule) -> None:
 
 def test_what_a_c_function_offers_is_noted() -> None:
     """A C function has its documentation, and a signature if available."""
-    found = taken("math:isclose")
-    assert found.signature == "(a, b, *, rel_tol=1e-09, abs_tol=0.0)"
-    assert (found.source or "").startswith("Determine whether two floating")
+    fingerprint = taken("math:isclose")
+    assert fingerprint.signature == "(a, b, *, rel_tol=1e-09, abs_tol=0.0)"
+    assert (fingerprint.source or "").startswith("Determine whether two floating")
 
 
 def test_values_are_noted_and_the_environment_is_not(make_module: MakeModule) -> None:

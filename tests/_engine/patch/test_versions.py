@@ -84,15 +84,15 @@ def test_requirement_that_cannot_be_read_is_refused(vendor: ModuleType) -> None:
 
 def test_requirement_is_looked_at_before_anything_is_applied(vendor: ModuleType) -> None:
     """All patches are checked first: no patch is applied if a later one does not fit."""
-    seen: list[object] = []
+    values: list[object] = []
 
     def factory(limit: object) -> object:
-        seen.append(limit)
+        values.append(limit)
         return limit
 
     fits = hookpatch.derive("vendor:limit", factory)
     refused(RequirementError, fits, simplify(requires="vendor-kit>=9"))
-    assert seen == []
+    assert values == []
 
 
 def test_requirement_of_a_plugin_names_the_plugin(vendor: ModuleType, make_distribution: MakeDistribution) -> None:

@@ -103,16 +103,16 @@ def test_owner_that_refuses_is_an_apply_error_and_nothing_is_changed(lock: Calla
     class Owner(metaclass=Stubborn):
         x = 1
 
-    other = SimpleNamespace(x=1)
+    willing = SimpleNamespace(x=1)
     lock(True)
     with (
         pytest.raises(errors.ApplyError, match="the replace raised RuntimeError: x is locked"),
         hookpatch.active(
-            hookpatch.replace(Target.attribute(other, "x"), 2), hookpatch.replace(Target.attribute(Owner, "x"), 2)
+            hookpatch.replace(Target.attribute(willing, "x"), 2), hookpatch.replace(Target.attribute(Owner, "x"), 2)
         ),
     ):
         pass
-    assert (Owner.x, other.x) == (1, 1)
+    assert (Owner.x, willing.x) == (1, 1)
 
 
 def test_failing_undo_leaves_the_rest_restored(lock: Callable[[bool], None]) -> None:
@@ -222,12 +222,12 @@ def test_threads_see_the_layers_of_before_or_of_after() -> None:
 
     owner = SimpleNamespace(f=function)
     target = Target.attribute(owner, "f")
-    seen: set[str] = set()
+    results: set[str] = set()
     stop = threading.Event()
 
     def call() -> None:
         while not stop.is_set():
-            seen.add(owner.f())
+            results.add(owner.f())
 
     def patch() -> None:
         for _ in range(50):
@@ -243,5 +243,5 @@ def test_threads_see_the_layers_of_before_or_of_after() -> None:
         thread.join()
     stop.set()
     caller.join()
-    assert seen <= {"p(" * depth + "o" + ")" * depth for depth in range(5)}
+    assert results <= {"p(" * depth + "o" + ")" * depth for depth in range(5)}
     assert owner.f is function

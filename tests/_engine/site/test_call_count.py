@@ -112,7 +112,7 @@ def test_required_patch_that_was_never_called_is_named(vendor: ModuleType) -> No
             vendor.f(1)
         with hookpatch.active(*patches):
             pass
-    assert [(one.category, str(one.message), one.filename) for one in heard] == [
+    assert [(warning.category, str(warning.message), warning.filename) for warning in heard] == [
         (NeverCalledWarning, "vendor:g of a patch given to active(): applied, never called", __file__)
     ]
 
@@ -164,11 +164,11 @@ def test_command_tells_what_was_called_and_what_was_not(environment: Environment
     environment.add_plugin("counted", PLUGIN)
     (environment.folder / "vendor.py").write_text(SOURCE)
     code = "import os, vendor; vendor.f(1); vendor.f(2); print(os.getpid())"
-    done: subprocess.CompletedProcess[str] = command(
+    completed: subprocess.CompletedProcess[str] = command(
         environment, "run", "-p", "counted", "--count", "--report", "reports", "-c", code
     )
-    start = f"hookpatch[{done.stdout.strip()}]"
-    assert done.stderr.splitlines() == [
+    start = f"hookpatch[{completed.stdout.strip()}]"
+    assert completed.stderr.splitlines() == [
         f"{start}: vendor:f (counted): 2 made",
         f"{start}: warning: vendor:g of plugin 'counted' from counted-dist 1.0: applied, never called "
         "[hookpatch explain NeverCalledWarning]",

@@ -214,9 +214,9 @@ def test_every_declared_place_is_kept(selected: list[str], data: st.DataObject) 
             before.setdefault(outer, []).append(inner)
         else:
             after.setdefault(inner, []).append(outer)
-    found = [layer.plugin for layer in ordered(layers(selected, before, after), "m:f")]
-    assert sorted(map(str, found)) == sorted(selected)
-    assert all(found.index(outer) < found.index(inner) for outer, inner in wanted)
+    order = [layer.plugin for layer in ordered(layers(selected, before, after), "m:f")]
+    assert sorted(map(str, order)) == sorted(selected)
+    assert all(order.index(outer) < order.index(inner) for outer, inner in wanted)
 
 
 @settings(derandomize=True, deadline=None)
@@ -225,16 +225,16 @@ def test_who_declares_a_place_moves_and_the_others_stay(selected: list[str], dat
     """The declaring plugin moves no further than needed, and the others keep their order."""
     assume(selected)
     mover = data.draw(st.sampled_from(selected))
-    others = [name for name in selected if name != mover]
-    border = data.draw(st.integers(0, len(others)))
-    inside = [name for name in others[border:] if data.draw(st.booleans())]
-    outside = [name for name in others[:border] if data.draw(st.booleans())]
-    found = [str(layer.plugin) for layer in ordered(layers(selected, {mover: inside}, {mover: outside}), "m:f")]
-    assert [name for name in found if name != mover] == others
-    place, wished = found.index(mover), selected.index(mover)
+    unmoved = [name for name in selected if name != mover]
+    border = data.draw(st.integers(0, len(unmoved)))
+    inside = [name for name in unmoved[border:] if data.draw(st.booleans())]
+    outside = [name for name in unmoved[:border] if data.draw(st.booleans())]
+    order = [str(layer.plugin) for layer in ordered(layers(selected, {mover: inside}, {mover: outside}), "m:f")]
+    assert [name for name in order if name != mover] == unmoved
+    place, wished = order.index(mover), selected.index(mover)
     first, last = (
-        (others.index(outside[-1]) + 1 if outside else 0),
-        (others.index(inside[0]) if inside else len(others)),
+        (unmoved.index(outside[-1]) + 1 if outside else 0),
+        (unmoved.index(inside[0]) if inside else len(unmoved)),
     )
     assert place == min(max(wished, first), last)
 
@@ -391,9 +391,9 @@ def test_two_values_of_one_owner_in_one_session_are_a_conflict(
     }
     install(a=f"{written[outer]}, {written[inner]}")
     patches = [eval(written[verb], {"hookpatch": hookpatch}) for verb in (outer, inner)]
-    for what, owner in ((("a",), "plugin 'a'"), (patches, "a patch given to active()")):
+    for selected, owner in ((("a",), "plugin 'a'"), (patches, "a patch given to active()")):
         with pytest.raises(ConflictError) as raised:
-            hookpatch.active(*what).open()
+            hookpatch.active(*selected).open()
         assert f"puts a value there twice ({outer}, {inner})" in str(raised.value)
         assert owner in str(raised.value)
         assert vendor.value == "original"

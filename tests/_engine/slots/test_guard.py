@@ -373,6 +373,6 @@ def test_function_that_another_thread_changes_in_place_just_now_is_read_again() 
 
     thread = threading.Timer(0.01, end)
     thread.start()
-    found = takes(spread, binds=False)
+    parameters = takes(spread, binds=False)
     thread.join()
-    assert [parameter.name for parameter in found or ()] == ["args", "mark"]
+    assert [parameter.name for parameter in parameters or ()] == ["args", "mark"]

@@ -172,7 +172,7 @@ def test_one_look_for_all_patches(make_module: Callable[[str, str], ModuleType],
 
     def counted(name: str) -> Callable[..., Any]:
         look = getattr(gc, name)
-        return lambda *things: looks.append(name) or look(*things)
+        return lambda *arguments: looks.append(name) or look(*arguments)
 
     with hookpatch.active(*(hookpatch.wrap(f"vendor:{name}", marked) for name in names)) as session:
         for name in ("get_referrers", "get_objects"):

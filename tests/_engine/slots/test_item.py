@@ -63,14 +63,14 @@ def test_key_absent_before_is_absent_again() -> None:
 
 def test_defaultdict_is_read_without_making_entries() -> None:
     """Looking at a key that a defaultdict does not have makes no entry, whether the patch is refused or not."""
-    made: list[str] = []
-    mapping: defaultdict[str, list[int]] = defaultdict(lambda: made.append("made") or [])  # type: ignore[func-returns-value]  # notes each call
+    calls: list[str] = []
+    mapping: defaultdict[str, list[int]] = defaultdict(lambda: calls.append("made") or [])  # type: ignore[func-returns-value]  # notes each call
     with pytest.raises(errors.TargetNotFound), hookpatch.active(hookpatch.remove(Target.item(mapping, "k"))):
         pass
     with hookpatch.active(hookpatch.replace(Target.item(mapping, "k"), [1], add=True)):
         assert mapping["k"] == [1]
     assert "k" not in mapping
-    assert made == []
+    assert calls == []
 
 
 class Folded(MutableMapping[str, Any]):
@@ -209,7 +209,10 @@ def test_dict_that_makes_something_else_of_its_values_is_patched_as_it_keeps_the
     assert all(dict.__getitem__(texts, name) is value for name, value in before)
     with hookpatch.active(hookpatch.remove(Target.item(texts, "a"))):
         assert list(texts) == ["b"]
-    assert all(one[0] == other[0] and one[1] is other[1] for one, other in zip(dict.items(texts), before, strict=True))
+    assert all(
+        entry[0] == original[0] and entry[1] is original[1]
+        for entry, original in zip(dict.items(texts), before, strict=True)
+    )
 
 
 @pytest.mark.parametrize("key", ["a", "new"])
@@ -289,8 +292,8 @@ def test_environment_variable_absent_before_is_absent_again(monkeypatch: pytest.
     monkeypatch.delenv("HOOKPATCH_TEST", raising=False)
     with hookpatch.active(hookpatch.replace("os:environ['HOOKPATCH_TEST']", "patched", add=True)):
         assert os.environ["HOOKPATCH_TEST"] == "patched"
-    there = os.environ.pop("HOOKPATCH_TEST", None)
-    assert there is None
+    value = os.environ.pop("HOOKPATCH_TEST", None)
+    assert value is None
 
 
 def test_place_of_an_array_is_replaced_and_restored() -> None:

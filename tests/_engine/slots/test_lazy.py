@@ -90,17 +90,17 @@ def _plain_environment() -> dict[str, str]:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
-@pytest.mark.parametrize("what", ["limit", "replace", "derive", "wrap", "inject"])
+@pytest.mark.parametrize("case", ["limit", "replace", "derive", "wrap", "inject"])
 def test_name_that_is_first_used_inside_has_the_original_after_the_end(
-    run: Run, what: str, reach: str, way: str
+    run: Run, case: str, reach: str, way: str
 ) -> None:
     """A lazy name first used inside has the original afterwards; patch, report, plan and why wake no name."""
     program = f"""
     def main():
         import user
         names = ("LIMIT", "Base", "renamed", "Other")
-        str(hookpatch.plan(PATCHES[{what!r}]({reach!r})))
-        with hookpatch.active(PATCHES[{what!r}]({reach!r})) as session:
+        str(hookpatch.plan(PATCHES[{case!r}]({reach!r})))
+        with hookpatch.active(PATCHES[{case!r}]({reach!r})) as session:
             str(session.report()), str(hookpatch.report()), str(hookpatch.why("vendor:f"))
             assert all(is_lazy(user, name) for name in (*names, "v", "unrelated"))
             user.use()

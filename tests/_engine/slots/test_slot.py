@@ -36,8 +36,8 @@ def test_replaced_slot_of_every_kind_is_restored_exactly(kinds: ModuleType, addr
         value = lambda cls: "value"  # noqa: E731 - a function of a single argument, for the metaclass
     with hookpatch.active(hookpatch.replace(f"kinds:{address}", value)):
         assert CALLABLE[address](kinds) == "value"
-        held = [entry for owner in owners_of(kinds) for entry in owner.values()]
-        assert any(entry is value for entry in held)
+        entries = [entry for owner in owners_of(kinds) for entry in owner.values()]
+        assert any(entry is value for entry in entries)
     assert are_identical(before, contents_of(kinds))
 
 

@@ -155,7 +155,7 @@ def test_patch_holds_and_is_restored_whatever_is_broken(home: Environment, broke
 
 
 @pytest.mark.parametrize(
-    ("broken", "functions", "others"),
+    ("broken", "functions", "objects"),
     [
         ("code is laid out otherwise", True, False),
         ("code cannot be exchanged", True, False),
@@ -165,11 +165,11 @@ def test_patch_holds_and_is_restored_whatever_is_broken(home: Environment, broke
     ],
 )
 def test_reach_everywhere_is_refused_by_name_where_it_cannot_be(
-    home: Environment, broken: str, functions: bool, others: bool
+    home: Environment, broken: str, functions: bool, objects: bool
 ) -> None:
     """Not as a traceback, and not half done."""
-    said = f"{REFUSED}, and one patch for each place"
-    assert _printed(home, broken, EVERYWHERE) == [said] * (functions + others)
+    message = f"{REFUSED}, and one patch for each place"
+    assert _printed(home, broken, EVERYWHERE) == [message] * (functions + objects)
 
 
 MODULES = {"late.py": "def speak():\n    return 'original'\n", "space/inside.py": "x = 1\n"}
@@ -191,7 +191,7 @@ def test_modules_that_come_later_are_patched(home: Environment, broken: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("broken", "said"),
+    ("broken", "messages"),
     [
         ("code is laid out otherwise", [PROXIES, "reach='everywhere' is refused for functions"]),
         ("code cannot be exchanged", ["reach='everywhere' is refused for functions"]),
@@ -210,12 +210,12 @@ def test_modules_that_come_later_are_patched(home: Environment, broken: str) -> 
         ("no frames of other threads", ["the search for modules cannot be seen"]),
     ],
 )
-def test_doctor_says_what_is_broken(home: Environment, broken: str, said: list[str]) -> None:
+def test_doctor_says_what_is_broken(home: Environment, broken: str, messages: list[str]) -> None:
     """doctor names the broken fact and the replacement."""
     printed = _doctor(home, broken)
-    for text in said:
+    for text in messages:
         assert text in printed
-    assert printed.count("ask for a hookpatch that knows this Python") == len(said)
+    assert printed.count("ask for a hookpatch that knows this Python") == len(messages)
 
 
 def test_doctor_says_that_a_python_is_newer_than_any_that_was_tested(home: Environment) -> None:

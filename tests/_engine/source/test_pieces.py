@@ -52,7 +52,7 @@ FUNCTION: Final = FILE[FILE.index("def") : FILE.index("after")]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "there", "instead"),
+    ("old", "new", "piece", "instead"),
     [
         ("x = call(a, b)", "x = 1", "x = call(a,\n             b)", "x = 1"),
         ("z=2", "z = 3", "z = 2", "z = 3"),
@@ -67,9 +67,9 @@ FUNCTION: Final = FILE[FILE.index("def") : FILE.index("after")]
         ("  return x\n", "\n    if x:\n        return x\n", "return x", "if x:\n                return x"),
     ],
 )
-def test_one_place(old: str, new: str, there: str, instead: str) -> None:
-    assert edit(old, new) == FUNCTION.replace(there, instead)
-    assert FUNCTION.count(there) == 1
+def test_one_place(old: str, new: str, piece: str, instead: str) -> None:
+    assert edit(old, new) == FUNCTION.replace(piece, instead)
+    assert FUNCTION.count(piece) == 1
 
 
 @pytest.mark.parametrize(
@@ -112,15 +112,15 @@ def test_a_hunk_may_be_indented_otherwise(margin: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hunk", "there", "instead"),
+    ("hunk", "piece", "instead"),
     [
         # As git writes hunks: with lines around the function, at its last line and its first.
         ('             for _ in a]\n+    # the end\n \n after = f(1, "a")', "in a]\n", "in a]\n    # the end\n"),
         (' before = f(1, "a")\n \n-def function(a, b=(1, 2)):\n+def function(a, b=3):', "b=(1, 2)", "b=3"),
     ],
 )
-def test_context_may_lie_outside_the_function(hunk: str, there: str, instead: str) -> None:
-    assert diff(f"@@ -1,3 +1,3 @@\n{hunk}\n") == FUNCTION.replace(there, instead)
+def test_context_may_lie_outside_the_function(hunk: str, piece: str, instead: str) -> None:
+    assert diff(f"@@ -1,3 +1,3 @@\n{hunk}\n") == FUNCTION.replace(piece, instead)
 
 
 @pytest.mark.parametrize(

@@ -43,13 +43,13 @@ def kernels(make: Callable[[], Any]) -> set[str]:
 
 
 def observe() -> dict[str, bool]:
-    before, made = kernels(lambda: MODEL), kernels(llama)
+    before, inside = kernels(lambda: MODEL), kernels(llama)
     return {
         "norms of the model": "norm" in before,
         "MLPs of the model": "mlp" in before,
         "rotary embedding": "rope" in before,
-        "norms of a model made inside": "norm" in made,
-        "MLPs of a model made inside": "mlp" in made,
+        "norms of a model made inside": "norm" in inside,
+        "MLPs of a model made inside": "mlp" in inside,
         "what the model prints": "LigerRMSNorm" in str(MODEL) and "LigerSwiGLUMLP" in str(MODEL),
         "a name bound before": shop.LlamaRMSNorm is monkey_patch.LigerRMSNorm,
         "a list": shop.NORMS[0] is monkey_patch.LigerRMSNorm,

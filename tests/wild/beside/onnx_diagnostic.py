@@ -51,13 +51,17 @@ def undo() -> None:
 def runs_its(function: Callable[..., Any]) -> bool:
     """Tell whether a call of a function runs code of onnx-diagnostic, whatever comes of the call."""
     parameters = inspect.signature(function).parameters.values()
-    needed = [one for one in parameters if one.default is one.empty and one.kind < one.VAR_POSITIONAL]
-    seen: list[bool] = []
-    sys.setprofile(lambda frame, event, argument: seen.append("/onnx_diagnostic/" in frame.f_code.co_filename))
+    needed = [
+        parameter
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind < parameter.VAR_POSITIONAL
+    ]
+    flags: list[bool] = []
+    sys.setprofile(lambda frame, event, argument: flags.append("/onnx_diagnostic/" in frame.f_code.co_filename))
     with suppress(Exception):
         function(*[None] * len(needed))
     sys.setprofile(None)
-    return any(seen)
+    return any(flags)
 
 
 def observe() -> dict[str, bool]:

@@ -64,16 +64,16 @@ class Chatty(requests.Session):
 
 
 def session(kind: type[requests.Session] = requests.Session) -> requests.Session:
-    made = kind()
-    made.mount("mock://", Answers())
-    return made
+    new = kind()
+    new.mount("mock://", Answers())
+    return new
 
 
 SPANS = Spans()
 trace.set_tracer_provider(SPANS)
 instrumentor = RequestsInstrumentor()
 early = requests.Session.send
-held = session().send
+bound_send = session().send
 
 
 def covered() -> tuple[object, str]:
@@ -102,5 +102,5 @@ def observe() -> dict[str, bool]:
         "Session.get": has_a_span(lambda request: session().get(request.url or "")),
         "a subclass": has_a_span(lambda request: session(Chatty).send(request)),
         "a name bound before": has_a_span(lambda request: early(session(), request)),
-        "a method bound before": has_a_span(held),
+        "a method bound before": has_a_span(bound_send),
     }

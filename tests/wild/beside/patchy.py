@@ -12,7 +12,7 @@ from ports.patchy import DIFF, NEW
 
 DISTRIBUTION, OWN = "patchy", ("patchy",)
 SOURCES = ()  # patchy is a library, like hookpatch
-done: list[tuple[object, str]] = []
+edits: list[tuple[object, str]] = []
 early = tills.price
 TARGETS = {
     "price": tills.price,
@@ -27,12 +27,12 @@ def apply() -> None:
     for name, function in TARGETS.items():
         with suppress(Exception):  # edits impossible for patchy
             patchy.patch(function, DIFF.format(NEW[name]))
-            done.append((function, DIFF.format(NEW[name])))
+            edits.append((function, DIFF.format(NEW[name])))
 
 
 def undo() -> None:
-    while done:
-        patchy.unpatch(*done.pop())
+    while edits:
+        patchy.unpatch(*edits.pop())
 
 
 def gives(call: Callable[[], object], wanted: object) -> bool:

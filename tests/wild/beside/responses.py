@@ -20,7 +20,7 @@ class Patient(HTTPAdapter):
 
 responses.mock.get("http://127.0.0.1:9/tea", json="hot")
 early = HTTPAdapter.send
-held = HTTPAdapter().send
+bound_send = HTTPAdapter().send
 
 
 def covered() -> tuple[object, str]:
@@ -53,5 +53,5 @@ def observe() -> dict[str, bool]:
         "requests.get": answers(lambda request: requests.get(request.url or "")),
         "an adapter of one's own": answers(by_a_subclass),
         "a name bound before": answers(lambda request: early(HTTPAdapter(), request)),
-        "a method bound before": answers(held),
+        "a method bound before": answers(bound_send),
     }

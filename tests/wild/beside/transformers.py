@@ -42,11 +42,11 @@ def is_doubled(kind: type[torch.nn.Module]) -> bool:
 
 
 def observe() -> dict[str, bool]:
-    made = llama()
+    model = llama()
     if is_doubled(modeling_llama.LlamaMLP):
         exec(LATE, vars(late))
     return {
-        "a model made inside": not torch.equal(made(IDS).logits, PLAIN),
+        "a model made inside": not torch.equal(model(IDS).logits, PLAIN),
         "a name bound before": is_doubled(shop.LlamaMLP),
         "a mapping": is_doubled(shop.LAYERS["mlp"]),
         "a name bound meanwhile": is_doubled(late.LlamaMLP),

@@ -25,9 +25,9 @@ sys.modules["shop"] = shop
 def rewritten(function: Any, old: str, new: str) -> Any:
     source = textwrap.dedent(inspect.getsource(function))
     assert old in source
-    made: dict[str, Any] = {}
-    exec(source.replace(old, new), function.__globals__, made)
-    return made[function.__name__]
+    namespace: dict[str, Any] = {}
+    exec(source.replace(old, new), function.__globals__, namespace)
+    return namespace[function.__name__]
 
 
 def apply() -> None:

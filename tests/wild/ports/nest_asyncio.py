@@ -33,5 +33,5 @@ def run(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -
 def hookpatch_patches() -> Iterator[hookpatch.Patch]:
     yield hookpatch.wrap("asyncio.base_events:BaseEventLoop.run_until_complete", run_until_complete)
     yield hookpatch.wrap("asyncio.runners:run", run, reach="everywhere")
-    taken = "handle = self._ready.popleft()"
-    yield hookpatch.edit("asyncio.base_events:BaseEventLoop._run_once", taken, f"if not self._ready: break\n{taken}")
+    line = "handle = self._ready.popleft()"
+    yield hookpatch.edit("asyncio.base_events:BaseEventLoop._run_once", line, f"if not self._ready: break\n{line}")
