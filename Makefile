@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
 .PHONY: help demo test test-rest test-all check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
-	interrupts silent launchers bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore bench-wild bench-audit pictures docs \
+	interrupts silent launchers bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore bench-wild bench-audit bench-adopt pictures docs \
 	gallery plugins-table road bench-onnx matrix-onnx
 
 help: ## this list
@@ -96,6 +96,9 @@ bench-wild: $(INSTALLED) ## collections of patches by others, beside their ports
 # Programs that frameworks patch, and some that only import: installs them from a package index; ten minutes.
 bench-audit: $(INSTALLED) ## what hookpatch audit finds, beside the truth
 	@$(BIN)/python tests/benchmarks/audit.py docs/audit.md
+
+bench-adopt: $(INSTALLED) ## plugins of adopt, beside patches by hand
+	@$(BIN)/python tests/benchmarks/adopt.py docs/how-to/adopt.md
 
 # The pictures of the README, from a real run: two minutes, and Chromium.
 pictures: $(INSTALLED) ## the README's pictures, from a real run

@@ -18,6 +18,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -58,14 +59,14 @@ def environment(folder: Path, programs: dict[str, Program]) -> Path:
     return python
 
 
-def run(python: Path, folder: Path, *words: str | Path) -> str:
+def run(python: Path, folder: Path, *words: str | Path, statuses: Sequence[int] = (0,)) -> str:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
     quiet = {"DD_TRACE_ENABLED": "false", "DD_INSTRUMENTATION_TELEMETRY_ENABLED": "false", "PYTHONWARNINGS": "ignore"}
     command = [str(python), *map(str, words)]
     completed = subprocess.run(
         command, capture_output=True, text=True, cwd=folder, env={**clean, **quiet}, timeout=300, check=False
     )
-    if completed.returncode:
+    if completed.returncode not in statuses:
         raise SystemExit(f"{command}: {completed.stderr[-1500:]}")
     return completed.stdout
 

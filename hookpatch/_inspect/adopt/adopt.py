@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 from hookpatch._engine.patch.versions import release_of, releases_like
 from hookpatch._engine.slots.slot import ABSENT
+from hookpatch._inspect.adopt.changes import Changes
+from hookpatch._inspect.adopt.copies import diff_to
 from hookpatch._inspect.adopt.recipe import recipe_of, value_at
-from hookpatch._inspect.audit.compare import Comparison
-from hookpatch._inspect.audit.origin import PYTHON, Origin, of_module, origin_of
-from hookpatch._inspect.audit.recorder import Recorder
+from hookpatch._inspect.adopt.rules import with_rules
+from hookpatch._inspect.adopt.undo import Undo, undo_of
 from hookpatch._inspect.audit.snapshot import Change
 
 
@@ -26,7 +27,8 @@ def adopted(request: list[Any]) -> dict[str, Any]:
             or None; the modules to import before.
 
     Returns:
-        ``entries`` and ``left``; or ``error``, the reason why the function cannot be run.
+        ``entries``; ``left``; ``enter``, the module, the way and the name of a working undo, or None; ``others``,
+        patches by other distributions meanwhile; or ``error``, the reason why the function cannot be run.
     """
     apply, undo, modules = request
     sys.path.insert(0, os.getcwd())
@@ -36,54 +38,55 @@ def adopted(request: list[Any]) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {error}"}
 
 
-def _adopted(apply: str, undo: str | None, modules: Sequence[str]) -> dict[str, Any]:
+def _adopted(apply: str, undo_address: str | None, modules: Sequence[str]) -> dict[str, Any]:
     home = apply.partition(":")[0]
     for name in (home, *modules):
         import_module(name)
-    recorder = Recorder()
-    recorder.begin()
-    value_at(apply)()
-    comparison = Comparison(recorder.snapshot, {}, {}, everything=True)
-    patches = {target for *_, target in Comparison(recorder.snapshot, {}, {}).patches()}
-    changes = [
-        (change, target)
-        for change, kind, target in comparison.patches()
-        if _package_of(target) != _package_of(home) and (target in patches or kind == "added") and _is_of(change, home)
-    ]
-    patched = frozenset(target for _, target in changes)
-    entries = [_entry(change, target, home, patched) for change, target in changes]
-    entries += [
-        {"target": finding.target, "verb": None, "reason": f"{finding.kind}: there is no verb for it"}
-        for finding in Comparison(recorder.snapshot, {}, {}).findings()
-        if finding.kind in ("code", "module")
-    ]
-    unrestored: list[str] = []
+    changes = Changes(home)
+    result = value_at(apply)()
+    is_inert = not (changes.of_apply() or changes.of_no_slot())
+    undo = undo_of(undo_address, value_at(undo_address) if undo_address else None, result, is_inert)
+    of_slots, of_no_slot, of_others = changes.of_apply(), changes.of_no_slot(), changes.of_others()
+    entries = with_rules([_entry(target, of_slots, home) for target in of_slots], of_slots)
+    for target, kind in of_no_slot.items():
+        entries.append({"target": target, "verb": None, "reason": f"{kind}: there is no verb for it"})
+    targets = [*of_slots, *of_no_slot]
+    left: set[str] = set()
     if undo is not None:
-        value_at(undo)()
-        after = {target for _, _, target in comparison.patches()}
-        unrestored = sorted(target for _, target in changes if target in after)
-    return {"entries": sorted(entries, key=lambda entry: str(entry["target"])), "left": unrestored}
+        beside = changes.addresses() - {*targets}
+        undo.run()
+        left = changes.left(of_slots) - beside
+    enter = None
+    if undo is not None and targets and left.isdisjoint(targets):
+        entries = [{"target": target, "verb": "enter", "requires": ""} for target in targets]
+        enter = _enter_of(undo, targets, home)
+    entries.sort(key=lambda entry: str(entry["target"]))
+    return {"entries": entries, "left": sorted(left), "enter": enter, "others": of_others}
 
 
-def _package_of(address: str) -> str:
-    return address.partition(":")[0].partition(".")[0]
+def _enter_of(undo: Undo, targets: Sequence[str], home: str) -> dict[str, Any]:
+    """Return the module to wait for, the one with most patched slots; the way of the undo; the requirements."""
+    modules = Counter(target.partition(":")[0] for target in sorted(targets) if ":" in target)
+    [(module, _)] = modules.most_common(1)
+    requires = sorted({_requirement(module), _requirement(home)} - {""})
+    return {"module": module, "way": undo.way, "name": undo.name, "requires": requires}
 
 
-def _is_of(change: Change, home: str) -> bool:
-    """Return False for a submodule that became an attribute of the package, and for another distribution's change."""
-    if change.before is ABSENT and issubclass(type(change.now), ModuleType):
-        return False
-    origin = origin_of(change.now, change.before) if change.now is not ABSENT else Origin()
-    return origin.distribution in (None, PYTHON, of_module(home).distribution)
+def _requirement(module: str) -> str:
+    """Return the releases like the installed release of a module's distribution; empty without a distribution."""
+    distribution, version = release_of(module)
+    return releases_like(distribution, version) if distribution else ""
 
 
-def _entry(change: Change, target: str, home: str, patched: frozenset[str]) -> dict[str, Any]:
+def _entry(target: str, changes: Mapping[str, Change], home: str) -> dict[str, Any]:
     """Return a patch: target, verb, source and requirement; or the reason why no patch is equivalent."""
-    distribution, version = release_of(target.partition(":")[0])
-    entry: dict[str, Any] = {"target": target, "requires": releases_like(distribution, version) if distribution else ""}
+    change = changes[target]
+    entry: dict[str, Any] = {"target": target, "requires": _requirement(target.partition(":")[0])}
     if change.now is ABSENT:
         return {**entry, "verb": "remove"}
-    recipe = recipe_of(change.now, change.before, home, patched)
+    if (diff := diff_to(target, changes)) is not None:
+        return {**entry, "verb": "edit", "diff": diff}
+    recipe = recipe_of(change.now, change.before, home, frozenset(changes))
     if "reason" in recipe:
         return {**entry, "verb": None, **recipe}
     return {**entry, "verb": "replace" if change.before is not ABSENT or _is_inherited(change) else "add", **recipe}

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from string import Template
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
 from hookpatch._engine.patch.target import Target
 from hookpatch.command._app import AsJson, print_json, say
-from hookpatch.command._new import check_name, files_for, words_for, write_files
+from hookpatch.command._new import check_name, write_files
+from hookpatch.command.audit._plugin_files import plugin_files
 from hookpatch.errors import NewPluginError
-
-_TEMPLATE: Final = Path(__file__).parent / "_adopted"
 
 
 def adopt(
     apply: Annotated[str, typer.Argument(metavar="MODULE:FUNCTION", help="The function that patches.")],
     name: Annotated[str, typer.Option(metavar="NAME", help="The plugin's name; its module has it, too.")],
     undo: Annotated[
-        str | None, typer.Option(metavar="MODULE:FUNCTION", help="Its undo; what it forgets is told.")
+        str | None, typer.Option(metavar="MODULE:FUNCTION", help="The undo: used if it works, else its gaps are told.")
     ] = None,
     modules: Annotated[
         list[str] | None, typer.Option("--import", metavar="MODULE", help="Import this before; may be given again.")
@@ -56,74 +54,39 @@ def adopt(
             name, f"{apply} changes no slot that a patch can express; --import names what it waits for"
         )
     folder = Path(into or distribution)
-    files = dict(sorted(_files(name, distribution, apply, written, missing)))
+    files = dict(sorted(plugin_files(name, distribution, apply, answer)))
     try:
         write_files(folder, name, files)
     except OSError as error:
         problem = f"{folder} cannot be written ({error.strerror}); name another one with --into"
         raise NewPluginError(name, problem) from None
     if json:
-        print_json({"folder": str(folder), "patches": written, "unsaid": missing, "left": answer["left"]})
+        lists = {"patches": written, "unsaid": missing, "left": answer["left"], "others": answer["others"]}
+        print_json({"folder": str(folder), **lists})
     else:
-        _tell(folder, files, written, missing, answer["left"])
+        _tell(folder, files, written, missing, answer)
     raise typer.Exit(int(bool(missing)))
 
 
 def _tell(
-    folder: Path, files: Mapping[str, str], written: Sequence[Any], missing: Sequence[Any], unrestored: Sequence[str]
+    folder: Path, files: Mapping[str, str], written: Sequence[Any], missing: Sequence[Any], answer: Mapping[str, Any]
 ) -> None:
     say("\n".join([f"{folder}:", *(f"  {path}" for path in files)]))
-    say(f"{len(written)} of {len(written) + len(missing)} patches are written:")
-    say("\n".join(f"  {entry['verb']:<8} {entry['target']}" for entry in written))
+    count = sum(len(entry.get("targets", [entry])) for entry in written)
+    say(f"{count} of {count + len(missing)} patches are written:")
+    say("\n".join(f"  {entry['verb']:<8} {entry['target']}{_slots(entry)}" for entry in written))
     if missing:
         say("Not written:")
         say("\n".join(f"  {entry['target']}: {entry['reason']}" for entry in missing))
-    if unrestored:
+    if answer["left"]:
         say("Its own undo leaves:")
-        say("\n".join(f"  {target}" for target in unrestored))
+        say("\n".join(f"  {target}" for target in answer["left"]))
+    if answer["others"]:
+        say("Left out, since another distribution patched it meanwhile:")
+        say("\n".join(f"  {target}: {author}" for target, author in answer["others"].items()))
     say(f"Next:\n  cd {shlex.quote(str(folder))}\n  python -m pip install --editable '.[test]'\n  python -m pytest")
 
 
-def _files(
-    name: str, distribution: str, apply: str, written: Sequence[Any], missing: Sequence[Any]
-) -> Iterator[tuple[str, str]]:
-    """Yield path and text of each file: the files of ``hookpatch new``, with another module and another test."""
-    words = dict(words_for(name, distribution, Target(str(written[0]["target"]))))
-    packages = {entry["target"].partition(":")[0].partition(".")[0] for entry in written}
-    for path, text in files_for(words):
-        if path.endswith(f"/{name}.py"):
-            text = _filled("plugin.py.in", apply=apply, patches=_patches(written), missing=_missing(missing))
-        elif path.startswith("tests/"):
-            text = _filled("test_plugin.py.in", name=name, package=words["package"])
-        elif path == "README.md":
-            text = f"# {distribution}\n\nWhat `{apply}` does, as the hookpatch plugin `{name}`.\n"
-        elif path == "pyproject.toml" and len(packages) > 1:
-            text = text[: text.index("# The package that has TARGET")] + text[text.index("[tool.hatch") :]
-        yield path, text
-
-
-def _filled(file: str, **words: str) -> str:
-    return Template((_TEMPLATE / file).read_text(encoding="utf-8")).substitute(words)
-
-
-def _patches(written: Sequence[Any]) -> str:
-    rows = []
-    for entry in written:
-        value = entry.get("value") or _made(entry)
-        cells = (repr(entry["target"]), repr(entry["verb"]), value, str("value" in entry), repr(entry["requires"]))
-        rows.append(f"    ({', '.join(cells)}),")
-    return "\n".join(rows)
-
-
-def _made(entry: Mapping[str, Any]) -> str:
-    """Return a tuple in source form: how the plugin makes a value."""
-    of = _made(entry["of"]) if "of" in entry else None
-    cells = "".join(f"{_made(cell)}, " for cell in entry.get("cells", ()))
-    parts = [repr(entry.get("source", "")), entry.get("defaults"), entry.get("keywords"), f"({cells})", of]
-    while parts[-1] in (None, "None", "()"):
-        parts.pop()
-    return f"({', '.join(map(str, parts))},)"
-
-
-def _missing(missing: Sequence[Any]) -> str:
-    return "".join(f"\n# Not written: {entry['target']}: {entry['reason']}" for entry in missing)
+def _slots(entry: Mapping[str, Any]) -> str:
+    """Return in words how many slots a rule matches."""
+    return f" ({len(entry['targets'])} slots)" if "targets" in entry else ""

@@ -1,0 +1,107 @@
+"""Fill in the files of an adopted plugin: the patches as rows, diffs and recipes in source form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any, Final
+
+from hookpatch._engine.patch.target import Target
+from hookpatch.command._new import files_for, words_for
+
+_TEMPLATE: Final = Path(__file__).parent / "_adopted"
+_BODIES: Final = {  # of the context manager that applies and undoes
+    "function": """    value_at("{apply}")()
+    try:
+        yield
+    finally:
+        value_at("{undo}")()""",
+    "method": """    patcher = value_at("{apply}")()
+    try:
+        yield
+    finally:
+        patcher.{undo}()""",
+    "context": """    with value_at("{apply}")():
+        yield""",
+}
+
+
+def plugin_files(name: str, distribution: str, apply: str, answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield path and text of each file: the files of ``hookpatch new``, with another module and another test.
+
+    Args:
+        name: the plugin's name.
+        distribution: the distribution's name.
+        apply: the address of the apply function.
+        answer: the answer of the process in which the apply function ran.
+    """
+    written = [entry for entry in answer["entries"] if entry["verb"]]
+    targets = [target for entry in written for target in entry.get("targets", [entry["target"]]) if ":" in target]
+    words = dict(words_for(name, distribution, Target(str(targets[0]))))
+    packages = {target.partition(":")[0].partition(".")[0] for target in targets}
+    kind = "entered" if answer["enter"] else "plugin"
+    for path, text in files_for(words):
+        if path.endswith(f"/{name}.py"):
+            text = _filled(f"{kind}.py.in", apply=apply, **_words_of(apply, written, targets, answer))
+        elif path.startswith("tests/"):
+            text = _filled(f"test_{kind}.py.in", name=name, package=words["package"])
+        elif path == "README.md":
+            text = f"# {distribution}\n\nWhat `{apply}` does, as the hookpatch plugin `{name}`.\n"
+        elif path == "pyproject.toml" and len(packages) > 1:
+            text = text[: text.index("# The package that has TARGET")] + text[text.index("[tool.hatch") :]
+        yield path, text
+
+
+def _filled(file: str, **words: str) -> str:
+    return Template((_TEMPLATE / file).read_text(encoding="utf-8")).substitute(words)
+
+
+def _words_of(
+    apply: str, written: Sequence[Any], targets: Sequence[str], answer: Mapping[str, Any]
+) -> Mapping[str, str]:
+    """Return the words of the plugin's module."""
+    if (entered := answer["enter"]) is None:
+        missing = [entry for entry in answer["entries"] if not entry["verb"]]
+        return {"diffs": _diffs(written), "patches": _patches(written), "missing": _missing(missing)}
+    requires = f", requires={tuple(entered['requires'])!r}" if entered["requires"] else ""
+    rows = "\n".join(f'    "{target}",' for target in targets)
+    body = _BODIES[entered["way"]].format(apply=apply, undo=entered["name"])
+    return {"module": entered["module"], "targets": rows, "body": body, "requires": requires}
+
+
+def _patches(written: Sequence[Any]) -> str:
+    rows = []
+    for number, entry in enumerate(written, 1):
+        value = f"DIFF_{number}" if entry["verb"] == "edit" else entry.get("value") or _recipe(entry)
+        is_plain = "value" in entry or entry["verb"] == "edit"
+        cells = [repr(entry["target"]), repr(entry["verb"]), value, str(is_plain), repr(entry["requires"])]
+        if "targets" in entry:
+            cells += [repr(tuple(entry["targets"])), repr(entry["matches"])]
+        rows.append(f"    ({', '.join(cells)}),")
+    return "\n".join(rows)
+
+
+def _diffs(written: Sequence[Any]) -> str:
+    """Return the constants of the edits, each with its diff."""
+    constants = []
+    for number, entry in enumerate(written, 1):
+        if entry["verb"] == "edit":
+            diff = entry["diff"]
+            text = repr(diff) if '"""' in diff or diff.endswith(("\\", '"')) else f'r"""\n{diff}"""'
+            constants.append(f"\nDIFF_{number}: Final = {text}")
+    return "".join(constants)
+
+
+def _recipe(entry: Mapping[str, Any]) -> str:
+    """Return a tuple in source form: how the plugin makes a value."""
+    of = _recipe(entry["of"]) if "of" in entry else None
+    cells = "".join(f"{_recipe(cell)}, " for cell in entry.get("cells", ()))
+    parts = [repr(entry.get("source", "")), entry.get("defaults"), entry.get("keywords"), f"({cells})", of]
+    while parts[-1] in (None, "None", "()"):
+        parts.pop()
+    return f"({', '.join(map(str, parts))},)"
+
+
+def _missing(missing: Sequence[Any]) -> str:
+    return "".join(f"\n# Not written: {entry['target']}: {entry['reason']}" for entry in missing)
