@@ -23,7 +23,7 @@ PLUGINS: Final = ("rmsnorm_node", "gelu_node")
 GOAL: Final = 1.15
 
 
-def one(exporter: str, is_patched: bool, layers: int) -> dict[str, Any]:
+def measured(exporter: str, is_patched: bool, layers: int) -> dict[str, Any]:
     """Export the model in this process; return seconds and megabytes."""
     import torch
     from exported import quiet
@@ -60,21 +60,22 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.one:
-        print(json.dumps(one(given.one[0], given.one[1] == "patched", given.layers)))
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(json.dumps(measured(arguments.one[0], arguments.one[1] == "patched", arguments.layers)))
         return
     table = Table(
         "exporter", "weights, MB", "plain, s", "patched, s", f"ratio (goal {GOAL})", "plain peak, MB", "patched"
     )
     for exporter in ("dynamo", "torchscript"):
         runs: dict[str, list[dict[str, Any]]] = {"plain": [], "patched": []}
-        for _ in range(given.runs):
-            for how, found in runs.items():
-                command = [sys.executable, __file__, "--one", exporter, how, "--layers", str(given.layers)]
-                found.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+        for _ in range(arguments.runs):
+            for how, results in runs.items():
+                command = [sys.executable, __file__, "--one", exporter, how, "--layers", str(arguments.layers)]
+                results.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
         plain, patched = (
-            {key: min(run[key] for run in found) for key in ("seconds", "peak", "weights")} for found in runs.values()
+            {key: min(run[key] for run in results) for key in ("seconds", "peak", "weights")}
+            for results in runs.values()
         )
         seconds, peaks = [plain["seconds"], patched["seconds"]], [plain["peak"], patched["peak"]]
         words = [f"{plain['weights']:.0f}", *(f"{value:.1f}" for value in seconds), f"{seconds[1] / seconds[0]:.2f}"]

@@ -78,11 +78,13 @@ MODELS: Final[dict[str, dict[str, Any]]] = {
 def made(name: str) -> torch.nn.Module:
     """Return a model with random weights."""
     torch.manual_seed(0)
-    given = {**MODELS[name], "attn_implementation": "eager"}
-    config = getattr(transformers, f"{name}Config")(**given)
+    settings = {**MODELS[name], "attn_implementation": "eager"}
+    config = getattr(transformers, f"{name}Config")(**settings)
     family = name.removesuffix("Text")
     kinds = (f"{name}ForCausalLM", f"{family}ForCausalLM", f"{name}LMHeadModel", f"{name}EncoderModel", f"{name}Model")
-    kind = next(found for one in kinds if (found := getattr(transformers, one, None)) is not None)
+    kind = next(
+        model_class for kind_name in kinds if (model_class := getattr(transformers, kind_name, None)) is not None
+    )
     model: torch.nn.Module = Masked(kind(config)).eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -105,16 +107,16 @@ def judged(model: torch.nn.Module, how: dict[str, Any]) -> tuple[str, str]:
         return "loud", str(error)
     except Exception as error:
         return "wrong", f"{type(error).__name__}: {str(error)[:200]}"
-    said = {row.plugin: row.notes[-1] for row in session.report() if row.notes}
+    receipts = {row.plugin: row.notes[-1] for row in session.report() if row.notes}
     counts = {plugin: sum(ops(proto)[kind] for kind in kinds) for plugin, kinds in KINDS.items()}
     with torch.no_grad():
         wanted = model(*args)
     distance = float((torch.from_numpy(ran(proto, *args)[0]) - wanted).abs().max() / wanted.abs().max())
-    words = "; ".join(said.get(plugin, "no receipt").partition("; onnx.checker")[0] for plugin in PLUGINS)
+    words = "; ".join(receipts.get(plugin, "no receipt").partition("; onnx.checker")[0] for plugin in PLUGINS)
     if distance > 1e-4:
         return "wrong", f"{distance:.2g} off; {words}"
     for plugin, parts in (("rmsnorm_node", _norms(model)), ("gelu_node", _gelus(model))):
-        note = said.get(plugin, "")
+        note = receipts.get(plugin, "")
         unnamed = [part for part in parts if part not in note]
         if counts[plugin] < len(unnamed) and "more" not in note:
             return "silent", f"{counts[plugin]} of {len(unnamed)} unnamed parts: {words}"

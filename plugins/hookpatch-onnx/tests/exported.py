@@ -68,7 +68,7 @@ def attributes(node: onnx.NodeProto) -> dict[str, Any]:
 
 def imports(model: onnx.ModelProto) -> dict[str, int]:
     """Return the versions of the domains imported by a model."""
-    return {one.domain: one.version for one in model.opset_import}
+    return {opset.domain: opset.version for opset in model.opset_import}
 
 
 def ran(model: onnx.ModelProto, *args: torch.Tensor) -> list[numpy.ndarray[Any, Any]]:

@@ -34,35 +34,37 @@ class Outside:
         """Return the differences; empty for equal models."""
         plain = {node.name: node for node in _named(self.plain)}
         missing = [name for name in plain.keys() - self.nodes.keys() if not _is_in(name, self.scopes)]
-        found = [f"only in the plain model: {name}" for name in missing]
-        found += [f"only in the changed model: {name}" for name in self.nodes.keys() - plain.keys()]
+        lines = [f"only in the plain model: {name}" for name in missing]
+        lines += [f"only in the changed model: {name}" for name in self.nodes.keys() - plain.keys()]
         for name in self.nodes.keys() & plain.keys():
-            mine, other = self.nodes[name], plain[name]
-            inputs = [self._is_same(*pair) for pair in zip(mine.input, other.input, strict=False)]
-            if _form(mine) != _form(other) or not all(inputs) or len(mine.input) != len(other.input):
-                found.append(f"changed: {name}")
-        for mine, other in zip(self.changed.graph.output, self.plain.graph.output, strict=True):
-            if not self._is_same(mine.name, other.name) or not self._is_same_type(mine.type, other.type):
-                found.append(f"changed: output {other.name}")
+            mine, its = self.nodes[name], plain[name]
+            inputs = [self._is_same(*pair) for pair in zip(mine.input, its.input, strict=False)]
+            if _form(mine) != _form(its) or not all(inputs) or len(mine.input) != len(its.input):
+                lines.append(f"changed: {name}")
+        for mine, its in zip(self.changed.graph.output, self.plain.graph.output, strict=True):
+            if not self._is_same(mine.name, its.name) or not self._is_same_type(mine.type, its.type):
+                lines.append(f"changed: output {its.name}")
         if list(self.changed.graph.input) != list(self.plain.graph.input):
-            found.append("changed: inputs")
-        return sorted(found)
+            lines.append("changed: inputs")
+        return sorted(lines)
 
-    def _is_same(self, mine: str, other: str) -> bool:
+    def _is_same(self, mine: str, its: str) -> bool:
         if mine in self.made:
-            return self._is_one_to_one(mine, self.plain_origins.get(other, other))
-        return self.origins.get(mine, mine) == self.plain_origins.get(other, other)
+            return self._is_one_to_one(mine, self.plain_origins.get(its, its))
+        return self.origins.get(mine, mine) == self.plain_origins.get(its, its)
 
-    def _is_same_type(self, mine: onnx.TypeProto, other: onnx.TypeProto) -> bool:
-        sizes, others = mine.tensor_type.shape.dim, other.tensor_type.shape.dim
-        same = [
+    def _is_same_type(self, mine: onnx.TypeProto, its: onnx.TypeProto) -> bool:
+        my_sizes, its_sizes = mine.tensor_type.shape.dim, its.tensor_type.shape.dim
+        equal = [
             self._is_one_to_one(("size", a.dim_param), ("size", b.dim_param)) if a.dim_param and b.dim_param else a == b
-            for a, b in zip(sizes, others, strict=False)
+            for a, b in zip(my_sizes, its_sizes, strict=False)
         ]
-        return mine.tensor_type.elem_type == other.tensor_type.elem_type and len(sizes) == len(others) and all(same)
+        return (
+            mine.tensor_type.elem_type == its.tensor_type.elem_type and len(my_sizes) == len(its_sizes) and all(equal)
+        )
 
-    def _is_one_to_one(self, mine: object, other: object) -> bool:
-        return self.stands_for.setdefault(mine, other) == other
+    def _is_one_to_one(self, mine: object, its: object) -> bool:
+        return self.stands_for.setdefault(mine, its) == its
 
 
 def _named(model: onnx.ModelProto) -> list[onnx.NodeProto]:
@@ -93,7 +95,7 @@ def _origins(model: onnx.ModelProto, scopes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _form(node: onnx.NodeProto) -> tuple[Any, ...]:
-    return node.domain, node.op_type, *(one.SerializeToString(deterministic=True) for one in node.attribute)
+    return node.domain, node.op_type, *(attribute.SerializeToString(deterministic=True) for attribute in node.attribute)
 
 
 def _is_made(node: onnx.NodeProto) -> bool:

@@ -31,7 +31,7 @@ class Activations(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         x = x.to(self.dtype)
-        return tuple(one(x).float() for one in self.made)
+        return tuple(gelu(x).float() for gelu in self.made)
 
 
 EXPORTS: dict[str, dict[str, Any]] = {

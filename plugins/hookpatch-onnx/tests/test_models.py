@@ -30,14 +30,14 @@ def test_nodes_before_and_after_and_the_same_numbers(
 ) -> None:
     """The counts match: all nodes, and the nodes of each kind added or removed by a plugin."""
     model, ids = Logits(tiny(name)).eval(), torch.arange(12).reshape(2, 6) + 3
-    found = []
+    counts = []
     for plugins in ((), ("rmsnorm_node", "gelu_node")):
         with hookpatch.active(*plugins):
             proto = exported(model, ids, opset_version=opset)
-        found.append((len(proto.graph.node), *(ops(proto)[op] for op in COUNTED)))
+        counts.append((len(proto.graph.node), *(ops(proto)[op] for op in COUNTED)))
         with torch.no_grad():
             numpy.testing.assert_allclose(ran(proto, ids)[0], model(ids).numpy(), rtol=1e-4, atol=1e-5)
-    assert found == [before, after]
+    assert counts == [before, after]
 
 
 @pytest.mark.parametrize("dynamic", [0, 2])

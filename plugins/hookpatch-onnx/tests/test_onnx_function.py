@@ -73,10 +73,10 @@ def test_instances_are_nodes_whose_bodies_run(net: Net, how: str) -> None:
     with hookpatch.active("onnx_function", options=BLOCK):
         model = exported(net, torch.randn(2, 5, 8), dynamic=2, **EXPORTS[how])
     onnx.checker.check_model(model)
-    found = ops(model)
-    assert (found["acme.blocks::Block"], found["acme.blocks::Block_2"]) == (2, 1)
+    counts = ops(model)
+    assert (counts["acme.blocks::Block"], counts["acme.blocks::Block_2"]) == (2, 1)
     assert imports(model)["acme.blocks"] == 1
-    assert not [op for op in found if "Relu" in op or "hookpatch" in op]
+    assert not [op for op in counts if "Relu" in op or "hookpatch" in op]
     assert {(function.domain, function.name) for function in model.functions} == {
         ("acme.blocks", "Block"),
         ("acme.blocks", "Block_2"),
@@ -96,9 +96,9 @@ def test_weights_are_inputs_under_the_names_that_they_have_in_the_module(net: Ne
     first, second = nodes(model, "Block")
     assert first.input == ["x", "first.up.weight", "first.up.bias", "first.norm.weight", "first.down.weight"]
     assert second.input[1:] == ["second.up.weight", "second.up.bias", "second.norm.weight", "second.down.weight"]
-    assert {one.op_type for one in block.node} >= {"Constant", "MatMul", "Relu", "Reshape", "ReduceMean"}
-    (other,) = nodes(model, "Block_2")
-    assert len(other.input) == 6  # two tensors and four weights
+    assert {node.op_type for node in block.node} >= {"Constant", "MatMul", "Relu", "Reshape", "ReduceMean"}
+    (different,) = nodes(model, "Block_2")
+    assert len(different.input) == 6  # two tensors and four weights
 
 
 class Scaled(torch.nn.Module):
@@ -210,7 +210,7 @@ HERE = __name__
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "problem"),
     [
         (f"{HERE}:Blok", f"is not there: {HERE} has no 'Blok'; did you mean 'Block'?"),
         ("no_such_module:Block", "is not there: no module 'no_such_module' can be imported"),
@@ -218,11 +218,11 @@ HERE = __name__
         ("collections:Counter", "is no subclass of torch.nn.Module; only modules become functions"),
     ],
 )
-def test_class_that_is_not_there_is_one_clear_error(address: str, said: str) -> None:
+def test_class_that_is_not_there_is_one_clear_error(address: str, problem: str) -> None:
     """A missing class is an error at the first export."""
     with hookpatch.active("onnx_function", options=asked(f"X={address}")), pytest.raises(NodeError) as caught:
         exported(torch.nn.Linear(2, 2), torch.randn(2))
-    assert str(caught.value) == f"plugin 'onnx_function': {address} {said}"
+    assert str(caught.value) == f"plugin 'onnx_function': {address} {problem}"
 
 
 def test_opset_without_functions_is_one_clear_error() -> None:
@@ -239,11 +239,11 @@ def test_opset_without_functions_is_one_clear_error() -> None:
 class Leaking(torch.nn.Module):
     """An intermediate value is used by the model as well."""
 
-    kept: ClassVar[dict[int, torch.Tensor]] = {}
+    values: ClassVar[dict[int, torch.Tensor]] = {}
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.kept[0] = torch.sin(x)
-        return self.kept[0] * 2
+        self.values[0] = torch.sin(x)
+        return self.values[0] * 2
 
 
 class Using(torch.nn.Module):
@@ -252,7 +252,7 @@ class Using(torch.nn.Module):
         self.inner = Leaking()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.inner(x) + self.inner.kept.pop(0)
+        return self.inner(x) + self.inner.values.pop(0)
 
 
 def test_what_is_used_outside_on_the_way_is_one_clear_error() -> None:

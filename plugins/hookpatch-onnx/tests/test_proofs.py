@@ -112,12 +112,12 @@ def test_models_pass_the_checker(name: str, opset: int) -> None:
 @pytest.mark.parametrize("how", EXPORTS)
 def test_a_norm_below_opset_23_is_refused_and_said(how: str) -> None:
     """ONNX's checker refuses the model with the words of the receipt; with a custom domain the checker accepts."""
-    said = "No Op registered for SimplifiedLayerNormalization with domain_version of 20"
+    refusal = "No Op registered for SimplifiedLayerNormalization with domain_version of 20"
     with hookpatch.active("rmsnorm_node") as session:
         model = exported(Norm(), torch.randn(2, 3, WIDTH), **EXPORTS[how])
-    with pytest.raises(onnx.checker.ValidationError, match=said):
+    with pytest.raises(onnx.checker.ValidationError, match=refusal):
         onnx.checker.check_model(model)
-    assert said in notes(session)[-1]
+    assert refusal in notes(session)[-1]
     with hookpatch.active("rmsnorm_node", options={"rmsnorm_node": {"domain": "acme"}}) as session:
         model = exported(Norm(), torch.randn(2, 3, WIDTH), **EXPORTS[how])
     onnx.checker.check_model(model)
@@ -141,12 +141,12 @@ def test_a_declared_node_that_onnx_does_not_have_is_a_warning() -> None:
 
     class Net(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            done: torch.Tensor = Unknown.apply(x)
-            return done
+            result: torch.Tensor = Unknown.apply(x)
+            return result
 
     with hookpatch.active("symbolic_functions"), pytest.warns(CheckerWarning) as caught:
         model = exported(Net(), torch.randn(2, 3), opset_version=20)
-    assert [str(one.message) for one in caught if issubclass(one.category, CheckerWarning)] == [
+    assert [str(warning.message) for warning in caught if issubclass(warning.category, CheckerWarning)] == [
         "plugin 'symbolic_functions': onnx.checker refuses NoSuchOperator at opset 20: No Op registered for "
         "NoSuchOperator with domain_version of 20"
     ]

@@ -101,13 +101,13 @@ def test_each_norm_that_is_no_node_is_named(how: str) -> None:
         model = exported(Norms(), torch.randn(2, 3, WIDTH), **EXPORTS[how])
     assert ops(model)["SimplifiedLayerNormalization"] == 1
     *_, note = notes(session)
-    made, _, left = note.partition("; 7 not: ")
-    assert made == "1 of 8 norm-like parts became nodes"
+    summary, _, missed = note.partition("; 7 not: ")
+    assert summary == "1 of 8 norm-like parts became nodes"
     refused = "onnx.checker refuses SimplifiedLayerNormalization at opset 20 (No Op registered for "
     refused += "SimplifiedLayerNormalization with domain_version of 20): onnxruntime runs it; export with "
     refused += "opset_version=23 or higher, or with rmsnorm_node.domain"
     named = ", ".join(f"{part} {why}" for part, why in list(LEFT.items())[:3])
-    assert left == f"{named}, and 4 more; {refused}"
+    assert missed == f"{named}, and 4 more; {refused}"
 
 
 @pytest.mark.parametrize("how", EXPORTS)
@@ -115,23 +115,23 @@ def test_each_norm_that_is_no_node_is_named(how: str) -> None:
 def test_strict_makes_it_an_error(part: str, why: str, how: str) -> None:
     """With strict a part without a node is an error, and no model is made."""
     net = Norms()
-    kept = {"the model": ()}.get(part, (part,))
+    needed = {"the model": ()}.get(part, (part,))
     net.forward = lambda x: Norm.forward(net.past, x) if part == "past" else net.get_submodule(part)(x)  # type: ignore[method-assign]
     if part == "the model":
         net.forward = lambda x: net.listed[0](x)  # type: ignore[method-assign]
     elif part == "idle":
         net.forward = lambda x: x + 1  # type: ignore[method-assign]
     for name, _ in [*net.named_children()]:
-        if name not in kept:
+        if name not in needed:
             delattr(net, name)
     with (
         hookpatch.active("rmsnorm_node", options={"rmsnorm_node": {"strict": True}}),
         pytest.raises(NodeError) as caught,
     ):
         exported(net, torch.randn(2, 3, WIDTH), **EXPORTS[how])
-    more = "; and 1 more" if part == "past" else ""  # the written-out nodes
-    said = f"plugin 'rmsnorm_node': {part} is no node: {why}{more}; strict=false exports it as it is"
-    assert str(caught.value) == said
+    ending = "; and 1 more" if part == "past" else ""  # the written-out nodes
+    message = f"plugin 'rmsnorm_node': {part} is no node: {why}{ending}; strict=false exports it as it is"
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("eps", [1e-12, 1e-7, 3e-4, 0.25])
@@ -141,7 +141,7 @@ def test_any_eps_is_found(eps: float) -> None:
     with hookpatch.active("rmsnorm_node", options={"rmsnorm_node": STRICT["rmsnorm_node"]}):
         model = exported(net, torch.randn(2, 3, WIDTH), opset_version=23)
     (node,) = model.graph.node
-    assert {one.name: one.f for one in node.attribute}["epsilon"] == pytest.approx(eps, rel=1e-6)
+    assert {attribute.name: attribute.f for attribute in node.attribute}["epsilon"] == pytest.approx(eps, rel=1e-6)
 
 
 @pytest.mark.parametrize("how", EXPORTS)
@@ -198,9 +198,9 @@ def test_classes_without_a_node_are_named() -> None:
         exported(net, torch.randn(2, 3, WIDTH))
     *_, note = notes(session)
     assert note.startswith("1 of 4 instances became nodes; 3 not: ")
-    for said in (
+    for reason in (
         f"{__name__}:Function has no instance in the model",
         f"1 ({__name__}:Sub) is of a subclass of {__name__}:Norm; name that class, too",
         "xml.sax.saxutils:XMLFilterBase has no instance: its module was not imported",
     ):
-        assert said in note
+        assert reason in note

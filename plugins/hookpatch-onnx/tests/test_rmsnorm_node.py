@@ -39,8 +39,8 @@ class HomeMade(torch.nn.Module):
 def of_transformers(family: str, name: str) -> torch.nn.Module:
     """Return the norm of a family of models."""
     module = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
-    made: torch.nn.Module = getattr(module, name)(WIDTH)
-    return made
+    norm: torch.nn.Module = getattr(module, name)(WIDTH)
+    return norm
 
 
 def every_norm() -> dict[str, torch.nn.Module]:
@@ -114,9 +114,9 @@ def test_each_norm_is_one_node_and_computes_what_torch_does(
     """A norm of any class is a node, at every opset, with both exporters, in each dtype, for several shapes."""
     net, options, model = norms[dtype], EXPORTS[how], one_node_each(dtype, how)
     op_type = "RMSNormalization" if options["opset_version"] >= 23 else "SimplifiedLayerNormalization"
-    found = ops(model)
-    assert found[op_type] == len(net.norms)
-    assert set(found) <= {op_type, "Cast"}
+    counts = ops(model)
+    assert counts[op_type] == len(net.norms)
+    assert set(counts) <= {op_type, "Cast"}
     assert imports(model) == {"": options["opset_version"]}
     for shape in ((2, 5, WIDTH), (1, 1, WIDTH), (3, 7, WIDTH)):
         x = torch.randn(shape) * 3
@@ -152,17 +152,17 @@ def test_casts_stand_where_torch_rounds(one_node_each: OneNodeEach) -> None:
 def test_eps_and_scale_are_the_modules(norms: dict[torch.dtype, Norms], one_node_each: OneNodeEach) -> None:
     """The scale of Gemma is 1 + weight; eps is the number added by the module, also where no attribute holds eps."""
     model = one_node_each(torch.float32, "dynamo 23")
-    found = dict(zip(every_norm(), nodes(model, "RMSNormalization"), strict=True))
-    eps = {name: attributes(node)["epsilon"] for name, node in found.items()}
+    norm_nodes = dict(zip(every_norm(), nodes(model, "RMSNormalization"), strict=True))
+    eps = {name: attributes(node)["epsilon"] for name, node in norm_nodes.items()}
     assert eps["torch, eps"] == pytest.approx(1e-3)
     assert eps["home-made"] == pytest.approx(1e-5)
     assert eps["torch"] == pytest.approx(torch.finfo(torch.float32).eps)
-    assert {attributes(node)["axis"] for node in found.values()} == {-1}
-    weights = {one.name: onnx.numpy_helper.to_array(one) for one in model.graph.initializer}
+    assert {attributes(node)["axis"] for node in norm_nodes.values()} == {-1}
+    weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     used = {name for node in model.graph.node for name in node.input}
     assert set(weights) <= used  # no unused weight is left
     gemma = norms[torch.float32].norms[0].weight.detach().float().numpy()  # type: ignore[union-attr]  # Gemma has one
-    numpy.testing.assert_allclose(weights[found["Gemma"].input[1]].astype("f4"), 1 + gemma)
+    numpy.testing.assert_allclose(weights[norm_nodes["Gemma"].input[1]].astype("f4"), 1 + gemma)
 
 
 @pytest.mark.parametrize("how", ["dynamo 18", "torchscript 17"])
@@ -238,10 +238,10 @@ def test_what_is_no_rmsnorm_is_left_alone() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.weight * x / torch.sqrt(x.pow(2).sum(-1, keepdim=True) + self.eps)
 
-    others = [torch.nn.LayerNorm(WIDTH, bias=False), torch.nn.PReLU(WIDTH), torch.nn.Linear(WIDTH, WIDTH), L2()]
-    others += [ChannelsFirst()]
-    others += [torch.nn.Embedding(4, WIDTH), torch.nn.Dropout(), torch.nn.BatchNorm1d(WIDTH), torch.nn.Identity()]
-    assert [rmsnorms(module) for module in others] == [{}] * len(others)
+    modules = [torch.nn.LayerNorm(WIDTH, bias=False), torch.nn.PReLU(WIDTH), torch.nn.Linear(WIDTH, WIDTH), L2()]
+    modules += [ChannelsFirst()]
+    modules += [torch.nn.Embedding(4, WIDTH), torch.nn.Dropout(), torch.nn.BatchNorm1d(WIDTH), torch.nn.Identity()]
+    assert [rmsnorms(module) for module in modules] == [{}] * len(modules)
 
     class TwoCalls(torch.nn.Module):
         def __init__(self) -> None:
@@ -271,7 +271,7 @@ def test_looking_for_norms_changes_no_module_and_no_random_numbers() -> None:
 def test_eager_is_unchanged_during_the_export_in_other_threads() -> None:
     """Only the thread of the export is patched, and the modules are unchanged afterwards."""
     norm, x = torch.nn.RMSNorm(WIDTH), torch.randn(2, WIDTH)
-    wanted, seen = norm(x).detach(), []
+    wanted, results = norm(x).detach(), []
 
     class Watching(torch.nn.Module):
         def __init__(self) -> None:
@@ -279,7 +279,7 @@ def test_eager_is_unchanged_during_the_export_in_other_threads() -> None:
             self.norm = norm
 
         def forward(self, value: torch.Tensor) -> torch.Tensor:
-            thread = threading.Thread(target=lambda: seen.append(norm(x).detach()))
+            thread = threading.Thread(target=lambda: results.append(norm(x).detach()))
             thread.start()
             thread.join()
             return self.norm(value)
@@ -289,8 +289,8 @@ def test_eager_is_unchanged_during_the_export_in_other_threads() -> None:
         # torch.export has other weights in the module meanwhile, for all threads; TorchScript's exporter has not.
         assert ops(exported(Watching(), x, dynamo=False)) == {"SimplifiedLayerNormalization": 1}
         assert "forward" not in vars(norm)
-    assert len(seen) == 1
-    assert torch.equal(seen[0], wanted)
+    assert len(results) == 1
+    assert torch.equal(results[0], wanted)
     assert ops(exported(norm, x))["SimplifiedLayerNormalization"] == 0
 
 
@@ -316,18 +316,18 @@ def test_verification_of_torch_finds_the_numbers_right(capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "problem"),
     [
         ({"op_type": "RMS"}, "'op_type' names an operator of one's own domain; give 'domain', too"),
         ({"domain": "acme", "op_type": ""}, "'op_type' names an operator of one's own domain; give 'domain', too"),
     ],
 )
-def test_options_that_mean_nothing_are_refused(options: dict[str, str], said: str) -> None:
+def test_options_that_mean_nothing_are_refused(options: dict[str, str], problem: str) -> None:
     """An option without effect is refused before any patch is applied."""
     with pytest.raises(errors.OptionsError) as caught:
         hookpatch.active("rmsnorm_node", options={"rmsnorm_node": options})
     assert str(caught.value) == (
-        f"options of plugin 'rmsnorm_node' (hookpatch-onnx 0.1.0): {said}; "
+        f"options of plugin 'rmsnorm_node' (hookpatch-onnx 0.1.0): {problem}; "
         "it takes domain: str, op_type: str, body: bool, strict: bool"
     )
 

@@ -146,10 +146,10 @@ def test_outputs_attributes_and_declared_types_are_honoured() -> None:
     assert ops(model) == {"Mul": 1, "Relu": 1, "vendor::TopN": 1, "Add": 1}
     assert imports(model) == {"": 20, "vendor": 7}
     (node,) = nodes(model, "TopN")
-    found = attributes(node)
-    assert onnx.numpy_helper.to_array(found.pop("table")).tolist() == [1, 1]
-    assert found.pop("weights") == [0.5, 2.0]
-    assert found == {"n": 3, "sizes": [1, 2], "scale": 0.25, "mode": b"largest", "names": [b"a", b"b"]}
+    settings = attributes(node)
+    assert onnx.numpy_helper.to_array(settings.pop("table")).tolist() == [1, 1]
+    assert settings.pop("weights") == [0.5, 2.0]
+    assert settings == {"n": 3, "sizes": [1, 2], "scale": 0.25, "mode": b"largest", "names": [b"a", b"b"]}
     assert [output for output in node.output if output]  # two outputs, wired to the graph
     values, places = (output.type.tensor_type for output in model.graph.output)
     assert [values.shape.dim[1].dim_value, places.shape.dim[1].dim_value] == [3, 3]
@@ -162,11 +162,11 @@ def test_eager_is_unchanged_inside_the_block_and_in_other_threads(net: Net) -> N
     """Only calls by the export, in the thread of the export, are declared."""
     x = torch.randn(3, 6)
     wanted = net(x)
-    seen: list[torch.Tensor] = []
+    results: list[torch.Tensor] = []
 
     class Watching(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            thread = threading.Thread(target=lambda: seen.append(net(eager)))
+            thread = threading.Thread(target=lambda: results.append(net(eager)))
             thread.start()
             thread.join()
             return apply_bound_before(x, 0.5)
@@ -179,8 +179,8 @@ def test_eager_is_unchanged_inside_the_block_and_in_other_threads(net: Net) -> N
         assert torch.autograd.Function.apply.__func__.__code__ is code
         assert ops(exported(Watching(), x)) == {"my_domain::CustomReLU": 1}
         assert torch.equal(net(x), wanted)
-    assert len(seen) == 1
-    assert torch.equal(seen[0], wanted)
+    assert len(results) == 1
+    assert torch.equal(results[0], wanted)
     assert (torch.autograd.Function.__dict__["apply"], torch.onnx.export) == (apply, export)
     assert torch.autograd.Function.apply.__func__.__code__ is code
     assert torch.onnx.export.__code__ is export_code
@@ -235,9 +235,9 @@ class Branching(torch.autograd.Function):
     @staticmethod
     def symbolic(g: Any, x: Any) -> Any:
         is_positive = g.op("Greater", g.op("ReduceSum", x, keepdims_i=0), g.op("Constant", value_t=torch.tensor(0.0)))
-        result, (then, other), _ = jit_utils.add_op_with_blocks(g, "If", is_positive, n_blocks=2)
-        utils._add_output_to_block(then.block, then.op("Relu", x))
-        utils._add_output_to_block(other.block, x)
+        result, (then_block, else_block), _ = jit_utils.add_op_with_blocks(g, "If", is_positive, n_blocks=2)
+        utils._add_output_to_block(then_block.block, then_block.op("Relu", x))
+        utils._add_output_to_block(else_block.block, x)
         return result
 
 
@@ -326,7 +326,7 @@ class Wrong(torch.nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("kind", "function", "said"),
+    ("kind", "function", "problem"),
     [
         ("Raising", "Wrong.Raising", "cannot be declared: its symbolic raised ValueError: no such mode"),
         ("Pair", "Wrong.Pair", "returns 1 tensor, but its symbolic 2 values; return as many"),
@@ -359,11 +359,11 @@ class Wrong(torch.nn.Module):
         ),
     ],
 )
-def test_what_cannot_be_declared_is_one_clear_error(kind: str, function: str, said: str) -> None:
+def test_what_cannot_be_declared_is_one_clear_error(kind: str, function: str, problem: str) -> None:
     """The error comes out of torch.onnx.export unchanged, and no model is made."""
     with hookpatch.active("symbolic_functions"), pytest.raises(NodeError) as caught:
         exported(Wrong(kind), torch.randn(3, 6), dynamic=1)
-    assert str(caught.value) == f"plugin 'symbolic_functions': {__name__}.{function} {said}"
+    assert str(caught.value) == f"plugin 'symbolic_functions': {__name__}.{function} {problem}"
 
 
 def test_functions_without_symbolic_are_left_alone() -> None:

@@ -42,13 +42,13 @@ def gpt_neo() -> onnx.ModelProto:
 def pairs() -> Iterator[tuple[str, onnx.ModelProto, onnx.ModelProto, str]]:
     """Yield the name of a pair, both models, and the difference: lost, gained, changed."""
     exported = gpt_neo()
-    fused, kept = (
+    fused, unfused = (
         pruned(onnxsim.simplify(exported, skipped_optimizers=skipped)[0]) for skipped in (None, ["fuse_qkv"])
     )
-    yield "itself", kept, kept, "0 0 0"
-    yield "itself, other names and order", kept, renamed(kept), "0 0 0"
-    yield "fuse_qkv off and on", kept, fused, f"{3 * LAYERS} {2 * LAYERS} 0"
-    yield "fuse_qkv off and on, other names", kept, renamed(fused), f"{3 * LAYERS} {2 * LAYERS} 0"
+    yield "itself", unfused, unfused, "0 0 0"
+    yield "itself, other names and order", unfused, renamed(unfused), "0 0 0"
+    yield "fuse_qkv off and on", unfused, fused, f"{3 * LAYERS} {2 * LAYERS} 0"
+    yield "fuse_qkv off and on, other names", unfused, renamed(fused), f"{3 * LAYERS} {2 * LAYERS} 0"
     yield "RMSNorm as seven nodes and as one", norms(LAYERS, False), norms(LAYERS, True), f"{7 * LAYERS} {LAYERS} 0"
 
 
@@ -60,8 +60,8 @@ def ours(before: onnx.ModelProto, after: onnx.ModelProto) -> str:
 
 def theirs(before: onnx.ModelProto, after: onnx.ModelProto) -> str:
     """Return the counts of onnxsim."""
-    found = diff_graphs(before, after)
-    return f"{len(found.removed_nodes)} {len(found.added_nodes)} {len(found.changed_nodes)}"
+    diff = diff_graphs(before, after)
+    return f"{len(diff.removed_nodes)} {len(diff.added_nodes)} {len(diff.changed_nodes)}"
 
 
 def timed(find: Callable[[onnx.ModelProto, onnx.ModelProto], str], *models: onnx.ModelProto) -> tuple[str, float]:
@@ -69,9 +69,9 @@ def timed(find: Callable[[onnx.ModelProto, onnx.ModelProto], str], *models: onnx
     seconds = []
     for _ in range(3):
         start = time.perf_counter()
-        found = find(*models)
+        result = find(*models)
         seconds.append(time.perf_counter() - start)
-    return found, min(seconds)
+    return result, min(seconds)
 
 
 def main() -> None:
@@ -98,7 +98,7 @@ def opened(before: onnx.ModelProto, after: onnx.ModelProto) -> float:
         for _ in range(3):
             browser.open(path)
             measured = browser.call("Performance.getMetrics")["metrics"]
-            seconds += [one["value"] for one in measured if one["name"] == "ScriptDuration"]
+            seconds += [metric["value"] for metric in measured if metric["name"] == "ScriptDuration"]
     return min(seconds)
 
 

@@ -31,6 +31,6 @@ def gpt_neo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "fused": onnxsim.simplify(proto)[0],
         "kept": onnxsim.simplify(proto, skipped_optimizers=["fuse_qkv"])[0],
     }
-    for name, one in models.items():
-        onnx.save(one, folder / f"{name}.onnx")
+    for name, model in models.items():
+        onnx.save(model, folder / f"{name}.onnx")
     return {name: folder / f"{name}.onnx" for name in models}

@@ -18,7 +18,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 def chromium() -> str | None:
     """Return the path of a Chromium, or None."""
-    return next((found for name in NAMES if (found := shutil.which(name))), None)
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 class Browser:
@@ -99,16 +99,16 @@ class Browser:
 
     def run(self, script: str) -> Any:
         """Return the value of an expression in the page; wait for a promise."""
-        found = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in found, found
-        return found["result"].get("value")
+        answer = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
 
     def run_until(self, script: str, wanted: Any, seconds: float = 30) -> Any:
         """Run an expression until it gives the wanted value or the time is over; return the last value."""
         end = time.monotonic() + seconds
-        while (found := self.run(script)) != wanted and time.monotonic() < end:
+        while (value := self.run(script)) != wanted and time.monotonic() < end:
             self.run("new Promise(done => setTimeout(done, 20))")
-        return found
+        return value
 
     def click(self, x: float, y: float) -> None:
         """Click with the mouse."""

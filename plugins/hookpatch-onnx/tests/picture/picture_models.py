@@ -59,11 +59,15 @@ def renamed(original: onnx.ModelProto, seed: int = 0) -> onnx.ModelProto:
     copy.CopyFrom(original)
     graph, chance = copy.graph, random.Random(seed)
     names = {info.name: info.name for info in (*graph.input, *graph.output)}
-    made = {name for node in graph.node for name in node.output}
-    left, ready, nodes = list(graph.node), set[str](), []
-    while left:
-        able = [at for at, node in enumerate(left) if all(name in ready or name not in made for name in node.input)]
-        nodes.append(left.pop(chance.choice(able)))
+    computed = {name for node in graph.node for name in node.output}
+    waiting, ready, nodes = list(graph.node), set[str](), []
+    while waiting:
+        able = [
+            index
+            for index, node in enumerate(waiting)
+            if all(name in ready or name not in computed for name in node.input)
+        ]
+        nodes.append(waiting.pop(chance.choice(able)))
         ready.update(nodes[-1].output)
     nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]

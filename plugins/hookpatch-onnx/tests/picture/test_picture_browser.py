@@ -52,8 +52,8 @@ def shown(browser: Browser, side: int) -> dict[str, int]:
 
 
 def details(browser: Browser) -> str | None:
-    found: Any = browser.run("element('details').hidden ? null : element('details').innerText")
-    return None if found is None else str(found)
+    text: Any = browser.run("element('details').hidden ? null : element('details').innerText")
+    return None if text is None else str(text)
 
 
 def point_of(browser: Browser, side: int, key: str) -> tuple[float, float]:
@@ -71,10 +71,10 @@ def test_both_graphs_are_drawn_with_their_changes(opened: Browser) -> None:
     assert shown(opened, 1) == {"fold": 2, "gained": 4, "same": 12}
     assert [event for event in opened.events if event["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")] == []
     assert [event for event in opened.events if event["method"] == "Runtime.consoleAPICalled"] == []
-    asked = [
+    urls = [
         event["params"]["request"]["url"] for event in opened.events if event["method"] == "Network.requestWillBeSent"
     ]
-    assert {url.partition(":")[0] for url in asked} <= {"file", "about"}
+    assert {url.partition(":")[0] for url in urls} <= {"file", "about"}
 
 
 def test_matched_nodes_lie_at_one_place_in_both_panes(opened: Browser) -> None:
@@ -159,8 +159,8 @@ def test_lines_that_lead_far_go_beside_a_large_graph(browser: Browser, tmp_path:
     """In a graph of many boxes every line leads down, far lines of one box share a lane, and no two boxes overlap."""
 
     def long(op: str) -> onnx.ModelProto:
-        names = ["x", *(f"h{at}" for at in range(1, 80)), "y"]
-        return model([helper.make_node(op, [one, "x"], [two]) for one, two in pairwise(names)])
+        names = ["x", *(f"h{index}" for index in range(1, 80)), "y"]
+        return model([helper.make_node(op, [source, "x"], [target]) for source, target in pairwise(names)])
 
     path = tmp_path / "diff.html"
     path.write_text(page_of(compare(long("Add"), long("Sub"), ("a", "b"))), encoding="utf-8")
@@ -204,13 +204,13 @@ def test_search_finds_nodes_also_in_folds(opened: Browser) -> None:
 def test_graph_with_changes_is_shown_first_and_the_others_can_be_chosen(browser: Browser, tmp_path: Path) -> None:
     """If only a local function has changed, the function is shown first, and the model's graph can be chosen."""
 
-    def one(op: str) -> onnx.ModelProto:
+    def with_function(op: str) -> onnx.ModelProto:
         body = [helper.make_node(op, ["a"], ["b"])]
-        made = helper.make_function("my", "Act", ["a"], ["b"], body, [helper.make_opsetid("", 23)])
-        return model([helper.make_node("Act", ["x"], ["y"], domain="my")], functions=[made])
+        function = helper.make_function("my", "Act", ["a"], ["b"], body, [helper.make_opsetid("", 23)])
+        return model([helper.make_node("Act", ["x"], ["y"], domain="my")], functions=[function])
 
     path = tmp_path / "diff.html"
-    path.write_text(page_of(compare(one("Relu"), one("Gelu"), ("a", "b"))), encoding="utf-8")
+    path.write_text(page_of(compare(with_function("Relu"), with_function("Gelu"), ("a", "b"))), encoding="utf-8")
     browser.open(path)
     labels = "panes.panes.map(pane => pane.nodes().map(one => one.data('label').split('\\n')[0]))"
     assert browser.run("[...element('graph').options].map(one => one.text)") == [
@@ -228,14 +228,14 @@ def test_changes_have_the_colour_of_their_distance(browser: Browser, tmp_path: P
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: no build for this Python")
     files = tmp_path / "a.onnx", tmp_path / "b.onnx"
     for path, ops in zip(files, (("Relu", "MatMul", "Identity"), ("Tanh", "MatMul")), strict=True):
-        inputs = ["x", *(f"h{at}" for at in range(1, len(ops))), "y"]
+        inputs = ["x", *(f"h{index}" for index in range(1, len(ops))), "y"]
         nodes = [
-            helper.make_node(op, [inputs[at], "layer.w"] if op == "MatMul" else [inputs[at]], [inputs[at + 1]])
-            for at, op in enumerate(ops)
+            helper.make_node(op, [inputs[index], "layer.w"] if op == "MatMul" else [inputs[index]], [inputs[index + 1]])
+            for index, op in enumerate(ops)
         ]
-        made = model(nodes, [weight("layer.w", 8, 8)], opset=20)
-        made.ir_version = 10
-        onnx.save(made, path)
+        proto = model(nodes, [weight("layer.w", 8, 8)], opset=20)
+        proto.ir_version = 10
+        onnx.save(proto, path)
     comparison = compare(read(files[0]), read(files[1]), ("a", "b"))
     measured = measure(comparison, files, {}, 0)
     (tmp_path / "diff.html").write_text(page_of(comparison, measured), encoding="utf-8")
@@ -248,7 +248,7 @@ def test_changes_have_the_colour_of_their_distance(browser: Browser, tmp_path: P
         [op, f"rgb({red},{green},{blue})"] for op, (red, green, blue) in zip(("Relu", "Ident"), wanted, strict=True)
     ]
     assert browser.run_until(colours, drawn) == drawn
-    words = [one.words for one in measured.places]
+    words = [place.words for place in measured.places]
     assert browser.run("[...document.querySelectorAll('#changes li .pill')].map(one => one.textContent)") == words
     assert browser.run("panes.panes[1].nodes('.gained')[0].data('label').split('\\n')[1]") == words[0]
     text = details(browser)
@@ -267,7 +267,7 @@ def test_colours_are_those_of_the_scheme(opened: Browser, tmp_path: Path, scheme
         opened.run_until("getComputedStyle(document.documentElement).getPropertyValue('--lost').trim()", wanted)
         == wanted
     )
-    red, green, blue = (int(wanted[at : at + 2], 16) for at in (1, 3, 5))
+    red, green, blue = (int(wanted[start : start + 2], 16) for start in (1, 3, 5))
     drawn = f"rgb({red},{green},{blue})"
     assert opened.run_until("panes.panes[0].nodes('.lost')[0].style('border-color')", drawn) == drawn
     opened.picture(tmp_path / "page.png")

@@ -29,8 +29,8 @@ def project(tmp_path: Path) -> Path:
 
 def test_wheel_from_the_source_distribution_has_them_without_npm(project: Path, tmp_path: Path) -> None:
     """A build takes the libraries from the sources into the source distribution and into the wheel, without npm."""
-    done = build(project, tmp_path / "out", path="")
-    assert done.returncode == 0, done.stderr
+    completed = build(project, tmp_path / "out", path="")
+    assert completed.returncode == 0, completed.stderr
     (wheel,) = (tmp_path / "out").glob("*.whl")
     with ZipFile(wheel) as archive:
         folder = f"{LIBRARIES.as_posix()}/"
@@ -47,13 +47,13 @@ def test_build_without_npm_says_what_is_missing(project: Path, tmp_path: Path, s
         shutil.rmtree(project / LIBRARIES)
     else:
         (project / LIBRARIES / "cytoscape.js").write_text("alert(1)")
-    done = build(project, tmp_path / "out", path="")
-    assert done.returncode != 0
-    said = done.stdout + done.stderr
+    completed = build(project, tmp_path / "out", path="")
+    assert completed.returncode != 0
+    output = completed.stdout + completed.stderr
     assert (
         "hookpatch-onnx cannot be built: npm is not there, which fetches cytoscape@3.34.4, that draws its pages; "
         "install Node.js with npm, or install hookpatch-onnx from a wheel, which has it in it\n"
-    ) in said
+    ) in output
     assert not list((tmp_path / "out").glob("*"))
 
 
@@ -69,8 +69,8 @@ def test_page_without_them_is_one_error(project: Path) -> None:
         "model = onnx.helper.make_model(onnx.helper.make_graph([node], 'g', [], []))\n"
         "page_of(compare(model, model, ('a', 'b')))\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert done.stderr.splitlines()[-2] == (  # the last line names the command to read more
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert completed.stderr.splitlines()[-2] == (  # the last line names the command to read more
         "hookpatch_onnx.errors.PictureError: the page cannot be drawn: "
         f"{project / LIBRARIES / 'cytoscape.LICENSE'} is not there; "
         "install hookpatch-onnx again, which takes it from its npm package"

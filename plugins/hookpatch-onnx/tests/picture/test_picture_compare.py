@@ -18,12 +18,12 @@ def compared(before: onnx.ModelProto, after: onnx.ModelProto) -> Comparison:
     return compare(before, after, ("before", "after"))
 
 
-def patterns(comparison: Comparison, at: int = 0) -> dict[tuple[str, str], int]:
-    return dict(Counter(place.pattern for place in comparison.graphs[at].places))
+def patterns(comparison: Comparison, graph_index: int = 0) -> dict[tuple[str, str], int]:
+    return dict(Counter(place.pattern for place in comparison.graphs[graph_index].places))
 
 
-def changes(comparison: Comparison, at: int = 0) -> list[tuple[str, tuple[str, ...]]]:
-    graph = comparison.graphs[at]
+def changes(comparison: Comparison, graph_index: int = 0) -> list[tuple[str, tuple[str, ...]]]:
+    graph = comparison.graphs[graph_index]
     return [(graph.before.nodes[index].label, lines) for index, lines in graph.changed.items()]
 
 
@@ -32,9 +32,9 @@ SEVEN = "Pow, ReduceMean, Add, Sqrt, Reciprocal, 2 Mul"
 
 def test_model_is_as_itself() -> None:
     """A model compared with an equal model has no difference; each node is matched with the same node."""
-    same = compared(norms(3, as_one=False), norms(3, as_one=False))
-    assert same.is_empty
-    assert same.graphs[0].matches == {index: index for index in range(24)}
+    comparison = compared(norms(3, as_one=False), norms(3, as_one=False))
+    assert comparison.is_empty
+    assert comparison.graphs[0].matches == {index: index for index in range(24)}
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -42,18 +42,18 @@ def test_names_and_the_order_in_the_file_mean_nothing(seed: int, gpt_neo: dict[s
     """A real model with other names and another order of nodes differs in names alone."""
     for name in ("exported", "fused"):
         original = read(gpt_neo[name])
-        same = compared(original, renamed(original, seed))
-        assert same.is_empty
-        assert same.graphs[0].renamed == len(original.graph.node) - 1  # the name of the output is kept
+        comparison = compared(original, renamed(original, seed))
+        assert comparison.is_empty
+        assert comparison.graphs[0].renamed == len(original.graph.node) - 1  # the name of the output is kept
 
 
 @pytest.mark.parametrize("prefix", ["v", "other"])
 def test_norm_of_seven_nodes_is_one_node(prefix: str) -> None:
     """Each norm is a separate place, also with all names changed; the nodes between the norms are matched."""
-    found = compared(norms(4, as_one=False), norms(4, as_one=True, prefix=prefix))
-    assert patterns(found) == {(SEVEN, "RMSNormalization"): 4}
-    assert changes(found) == []
-    assert found.ops() == {
+    comparison = compared(norms(4, as_one=False), norms(4, as_one=True, prefix=prefix))
+    assert patterns(comparison) == {(SEVEN, "RMSNormalization"): 4}
+    assert changes(comparison) == []
+    assert comparison.ops() == {
         "Mul": (8, 0),
         **dict.fromkeys(("Add", "Pow"), (4, 0)),
         "RMSNormalization": (0, 4),
@@ -64,13 +64,13 @@ def test_norm_of_seven_nodes_is_one_node(prefix: str) -> None:
 @pytest.mark.parametrize("seed", [None, 0, 1])
 def test_fused_projections_are_one_place_a_layer(gpt_neo: dict[str, Path], seed: int | None) -> None:
     """Real models without and with fuse_qkv: a place has three MatMul before, a MatMul and a Split after."""
-    kept, fused = read(gpt_neo["kept"]), read(gpt_neo["fused"])
-    found = compared(kept, fused if seed is None else renamed(fused, seed))
-    assert patterns(found) == {("3 MatMul", "MatMul, Split"): 2}
-    assert changes(found) == []
-    assert found.graphs[0].ends == ()
+    unfused, fused = read(gpt_neo["kept"]), read(gpt_neo["fused"])
+    comparison = compared(unfused, fused if seed is None else renamed(fused, seed))
+    assert patterns(comparison) == {("3 MatMul", "MatMul, Split"): 2}
+    assert changes(comparison) == []
+    assert comparison.graphs[0].ends == ()
     if seed is None:
-        assert found.graphs[0].initializers == (
+        assert comparison.graphs[0].initializers == (
             "6 initializers float32[32, 32] lost",
             "2 initializers float32[32, 96] gained",
             "1 initializer int64[3] gained",
@@ -79,17 +79,17 @@ def test_fused_projections_are_one_place_a_layer(gpt_neo: dict[str, Path], seed:
 
 def test_both_ways_are_mirrored(gpt_neo: dict[str, Path]) -> None:
     """Nodes lost in a comparison are gained in the reverse comparison, and the matches are the same."""
-    there = compared(read(gpt_neo["kept"]), read(gpt_neo["fused"]))
-    back = compared(read(gpt_neo["fused"]), read(gpt_neo["kept"]))
-    assert patterns(back) == {("MatMul, Split", "3 MatMul"): 2}
-    assert {other: one for one, other in there.graphs[0].matches.items()} == back.graphs[0].matches
+    forward = compared(read(gpt_neo["kept"]), read(gpt_neo["fused"]))
+    backward = compared(read(gpt_neo["fused"]), read(gpt_neo["kept"]))
+    assert patterns(backward) == {("MatMul, Split", "3 MatMul"): 2}
+    assert {match: index for index, match in forward.graphs[0].matches.items()} == backward.graphs[0].matches
 
 
 def test_what_the_simplifier_took_away_is_told(gpt_neo: dict[str, Path]) -> None:
     """The lost nodes are the sums with zero biases and a Reshape without effect; all other nodes are unchanged."""
-    found = compared(read(gpt_neo["exported"]), read(gpt_neo["kept"]))
-    assert patterns(found) == {("Add", "nothing"): 6, ("Reshape", "nothing"): 1}
-    assert changes(found) == []
+    comparison = compared(read(gpt_neo["exported"]), read(gpt_neo["kept"]))
+    assert patterns(comparison) == {("Add", "nothing"): 6, ("Reshape", "nothing"): 1}
+    assert changes(comparison) == []
 
 
 def test_what_was_folded_is_said_to_be_a_constant() -> None:
@@ -104,7 +104,7 @@ def test_what_was_folded_is_said_to_be_a_constant() -> None:
 def test_attributes_and_small_constants_are_told() -> None:
     """Another attribute, another small constant, another shape of a weight: each is listed at the node, by value."""
 
-    def one(axis: int, shape: list[int], width: int) -> onnx.ModelProto:
+    def reshaped(axis: int, shape: list[int], width: int) -> onnx.ModelProto:
         nodes = [
             helper.make_node("MatMul", ["x", "w"], ["a"]),
             helper.make_node("Reshape", ["a", "shape"], ["b"]),
@@ -112,35 +112,36 @@ def test_attributes_and_small_constants_are_told() -> None:
         ]
         return model(nodes, [weight("w", 8, width), helper.make_tensor("shape", TensorProto.INT64, [2], shape)])
 
-    found = compared(one(1, [0, -1], 8), one(-1, [1, -1], 16))
-    assert changes(found) == [
+    comparison = compared(reshaped(1, [0, -1], 8), reshaped(-1, [1, -1], 16))
+    assert changes(comparison) == [
         ("a", ("input 1: float32[8, 8] → float32[8, 16]",)),
         ("b", ("input 1: [0, -1] → [1, -1]",)),
         ("y", ("axis: 1 → -1",)),
     ]
-    assert found.graphs[0].initializers == ("initializer 'w': float32[8, 8] → float32[8, 16]",)
-    assert changes(compared(one(0, [0, -1], 8), one(1, [0, -1], 8))) == [("y", ("axis: -1 → 1",))]  # the default
+    assert comparison.graphs[0].initializers == ("initializer 'w': float32[8, 8] → float32[8, 16]",)
+    by_default = compared(reshaped(0, [0, -1], 8), reshaped(1, [0, -1], 8))
+    assert changes(by_default) == [("y", ("axis: -1 → 1",))]
 
 
 def test_default_that_is_given_is_no_difference() -> None:
     """A default written by an exporter is no difference; a default changed by an opset is a difference."""
 
-    def one(opset: int, **attributes: int) -> onnx.ModelProto:
+    def with_opset(opset: int, **attributes: int) -> onnx.ModelProto:
         return model([helper.make_node("Softmax", ["x"], ["y"], **attributes)], opset=opset)
 
-    assert compared(one(23), one(23, axis=-1)).is_empty
-    assert changes(compared(one(11), one(13))) == [("y", ("axis: 1 → -1",))]
+    assert compared(with_opset(23), with_opset(23, axis=-1)).is_empty
+    assert changes(compared(with_opset(11), with_opset(13))) == [("y", ("axis: 1 → -1",))]
 
 
 def test_inputs_that_commute_may_change_places() -> None:
     """a + b is b + a; a - b is not b - a."""
 
-    def one(op: str, *inputs: str) -> onnx.ModelProto:
+    def with_op(op: str, *inputs: str) -> onnx.ModelProto:
         nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Exp", ["x"], ["e"])]
         return model([*nodes, helper.make_node(op, inputs, ["y"])])
 
-    assert compared(one("Add", "r", "e"), one("Add", "e", "r")).is_empty
-    assert changes(compared(one("Sub", "r", "e"), one("Sub", "e", "r"))) == [
+    assert compared(with_op("Add", "r", "e"), with_op("Add", "e", "r")).is_empty
+    assert changes(compared(with_op("Sub", "r", "e"), with_op("Sub", "e", "r"))) == [
         ("y", ("input 0: Relu 'r' → Exp 'e'", "input 1: Exp 'e' → Relu 'r'"))
     ]
 
@@ -166,47 +167,47 @@ def test_constant_node_is_an_initializer() -> None:
     relu = helper.make_node("Relu", ["s"], ["y"])
     add = helper.make_node("Add", ["x", "one"], ["s"])
     tensor = helper.make_tensor("one", TensorProto.FLOAT, [], [1.0])
-    found = compared(
+    comparison = compared(
         model([helper.make_node("Constant", [], ["one"], value=tensor), add, relu]), model([add, relu], [tensor])
     )
-    assert (patterns(found), changes(found), found.ops()) == ({}, [], {})
-    other = helper.make_node("Constant", [], ["one"], value_float=2.0)
-    assert changes(compared(model([add, relu], [tensor]), model([other, add, relu]))) == [("s", ("input 1: 1 → 2",))]
+    assert (patterns(comparison), changes(comparison), comparison.ops()) == ({}, [], {})
+    as_float = helper.make_node("Constant", [], ["one"], value_float=2.0)
+    assert changes(compared(model([add, relu], [tensor]), model([as_float, add, relu]))) == [("s", ("input 1: 1 → 2",))]
 
 
 def test_graphs_in_nodes_are_compared_too() -> None:
     """A branch of an If has a separate comparison, and a renamed value of the outer graph is no difference."""
 
-    def one(op: str, outer: str) -> onnx.ModelProto:
+    def with_branches(op: str, outer: str) -> onnx.ModelProto:
         out = [helper.make_tensor_value_info("o", TensorProto.FLOAT, None)]
-        then = helper.make_graph(
+        then_graph = helper.make_graph(
             [helper.make_node("Exp", [outer], ["i"]), helper.make_node(op, ["i"], ["o"])], "t", [], out
         )
-        other = helper.make_graph([helper.make_node("Relu", [outer], ["o"])], "e", [], out)
+        else_graph = helper.make_graph([helper.make_node("Relu", [outer], ["o"])], "e", [], out)
         nodes = [helper.make_node("Relu", ["x"], [outer]), helper.make_node("Cast", ["x"], ["c"], to=TensorProto.BOOL)]
-        return model([*nodes, helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other)])
+        return model([*nodes, helper.make_node("If", ["c"], ["y"], then_branch=then_graph, else_branch=else_graph)])
 
-    found = compared(one("Exp", "r"), one("Sqrt", "renamed"))
-    assert [graph.title for graph in found.graphs] == ["", "If 'y' else_branch", "If 'y' then_branch"]
-    assert [graph.is_empty for graph in found.graphs] == [True, True, False]
-    assert patterns(found, 2) == {("Exp", "Sqrt"): 1}
-    assert found.ops() == {"Exp": (2, 1), "Sqrt": (0, 1)}
+    comparison = compared(with_branches("Exp", "r"), with_branches("Sqrt", "renamed"))
+    assert [graph.title for graph in comparison.graphs] == ["", "If 'y' else_branch", "If 'y' then_branch"]
+    assert [graph.is_empty for graph in comparison.graphs] == [True, True, False]
+    assert patterns(comparison, 2) == {("Exp", "Sqrt"): 1}
+    assert comparison.ops() == {"Exp": (2, 1), "Sqrt": (0, 1)}
 
 
 def test_local_functions_are_compared_by_their_names() -> None:
     """Functions of both models are compared by body; a function of a single model is listed as lost or gained."""
 
-    def one(name: str, op: str) -> onnx.ModelProto:
+    def with_function(name: str, op: str) -> onnx.ModelProto:
         body = [helper.make_node(op, ["a"], ["b"])]
-        made = helper.make_function("my", name, ["a"], ["b"], body, [helper.make_opsetid("", 23)])
-        return model([helper.make_node(name, ["x"], ["y"], domain="my")], functions=[made])
+        function = helper.make_function("my", name, ["a"], ["b"], body, [helper.make_opsetid("", 23)])
+        return model([helper.make_node(name, ["x"], ["y"], domain="my")], functions=[function])
 
-    found = compared(one("Act", "Relu"), one("Act", "Gelu"))
-    assert [graph.title for graph in found.graphs] == ["", "function my.Act"]
-    assert patterns(found, 1) == {("Relu", "Gelu"): 1}
-    other = compared(one("Act", "Relu"), one("Other", "Relu"))
-    assert other.model == ("function my.Act is lost", "function my.Other is gained")
-    assert patterns(other) == {("my.Act", "my.Other"): 1}
+    comparison = compared(with_function("Act", "Relu"), with_function("Act", "Gelu"))
+    assert [graph.title for graph in comparison.graphs] == ["", "function my.Act"]
+    assert patterns(comparison, 1) == {("Relu", "Gelu"): 1}
+    disjoint = compared(with_function("Act", "Relu"), with_function("Other", "Relu"))
+    assert disjoint.model == ("function my.Act is lost", "function my.Other is gained")
+    assert patterns(disjoint) == {("my.Act", "my.Other"): 1}
 
 
 def test_opsets_are_told() -> None:
@@ -219,7 +220,7 @@ def test_crossed_matches_are_given_up() -> None:
     """If two nodes have changed places, by name and weight, only a single match is kept."""
     ours, theirs = weight("layer.a.weight", 8, 8), weight("layer.b.weight", 8, 8)
 
-    def one(*names: str) -> onnx.ModelProto:
+    def in_order(*names: str) -> onnx.ModelProto:
         first, second = names
         nodes = [
             helper.make_node("MatMul", ["x", f"layer.{first}.weight"], [f"layer.{first}.out"], name=first),
@@ -230,7 +231,7 @@ def test_crossed_matches_are_given_up() -> None:
             nodes[0].op_type, nodes[2].op_type = "Gemm", "MatMul"
         return model(nodes, [ours, theirs])
 
-    graph = compared(one("a", "b"), one("b", "a")).graphs[0]
+    graph = compared(in_order("a", "b"), in_order("b", "a")).graphs[0]
     assert len(graph.matches) == 1
     assert len(graph.lost) == len(graph.gained) == 2
 
@@ -239,29 +240,29 @@ def test_crossed_matches_are_given_up() -> None:
 def test_each_single_edit_of_a_real_model_is_found_and_nothing_else(gpt_neo: dict[str, Path], is_renamed: bool) -> None:
     """A node removed, added or exchanged at any place of a real model is the only difference found."""
     original = read(gpt_neo["fused"])
-    for at, node in enumerate(original.graph.node):
+    for index, node in enumerate(original.graph.node):
         if len(node.output) > 1 or node.op_type == "Gather":
             continue
         for edit in ("out", "in", "other"):
             edited = onnx.ModelProto()
             edited.CopyFrom(original)
-            mine = edited.graph.node[at]
+            mine = edited.graph.node[index]
             if edit == "other":
                 mine.op_type, mine.domain = "Other", "my"
             elif edit == "in":
                 wire = helper.make_node("Neg", [f"{node.output[0]} before"], [node.output[0]])
                 mine.output[0] = wire.input[0]
-                edited.graph.node.insert(at + 1, wire)
-            elif at + 1 < len(original.graph.node):
-                del edited.graph.node[at]
-                for other in edited.graph.node:
-                    for slot, name in enumerate(other.input):
+                edited.graph.node.insert(index + 1, wire)
+            elif index + 1 < len(original.graph.node):
+                del edited.graph.node[index]
+                for user in edited.graph.node:
+                    for slot, name in enumerate(user.input):
                         if name == node.output[0]:
-                            other.input[slot] = node.input[0]
+                            user.input[slot] = node.input[0]
             else:
                 continue
-            found = compared(original, renamed(edited, at) if is_renamed else edited).graphs[0]
-            counts = len(found.lost), len(found.gained), len(found.changed), len(found.places)
+            comparison = compared(original, renamed(edited, index) if is_renamed else edited).graphs[0]
+            counts = len(comparison.lost), len(comparison.gained), len(comparison.changed), len(comparison.places)
             wanted = {"out": (1, 0, 0, 1), "in": (0, 1, 0, 1), "other": (1, 1, 0, 1)}[edit]
             assert counts == wanted, (edit, node.op_type, node.output[0])
 
@@ -278,7 +279,7 @@ def test_two_models_with_nothing_in_common_are_refused(gpt_neo: dict[str, Path])
 
 def test_all_other_nodes_between_the_same_ends_are_a_difference() -> None:
     """A single node in place of all nodes, between the same inputs and outputs, is a difference and no error."""
-    found = compared(
+    comparison = compared(
         model([helper.make_node("Relu", ["x"], ["y"])]), model([helper.make_node("Act", ["x"], ["y"], domain="my")])
     )
-    assert patterns(found) == {("Relu", "my.Act"): 1}
+    assert patterns(comparison) == {("Relu", "my.Act"): 1}

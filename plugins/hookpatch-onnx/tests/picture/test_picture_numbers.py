@@ -51,22 +51,23 @@ def made(
     return path
 
 
-def measured(before: Path, after: Path, seed: int | None = 0, **given: Any) -> Measured:
-    return measure(compare(read(before), read(after), ("a", "b")), (before, after), given, seed)
+def measured(before: Path, after: Path, seed: int | None = 0, **arrays: Any) -> Measured:
+    return measure(compare(read(before), read(after), ("a", "b")), (before, after), arrays, seed)
 
 
-def effects(found: Measured) -> list[str]:
-    return [one.effect for one in (*found.places, *(found.changed or {}).values())]
+def effects(result: Measured) -> list[str]:
+    return [change.effect for change in (*result.places, *(result.changed or {}).values())]
 
 
 def chain(words: str, **attributes: Any) -> Nodes:
     """Return a chain from x to y of operators, each with further inputs behind colons; attributes for the last one."""
     steps = [word.split(":") for word in words.split()]
-    names = ["x", *(f"h{at}" for at in range(1, len(steps))), "y"]
+    names = ["x", *(f"h{index}" for index in range(1, len(steps))), "y"]
     nodes = []
-    for at, (op, *more) in enumerate(steps):
-        mine = [one or names[at] for one in more] if "" in more else [names[at], *more]  # an empty one: the chain
-        nodes.append(node(op, mine, [names[at + 1]], **(attributes if at == len(steps) - 1 else {})))
+    for index, (op, *extra) in enumerate(steps):
+        # An empty input is the chain.
+        mine = [name or names[index] for name in extra] if "" in extra else [names[index], *extra]
+        nodes.append(node(op, mine, [names[index + 1]], **(attributes if index == len(steps) - 1 else {})))
     return nodes
 
 
@@ -103,9 +104,9 @@ CHANGES: dict[str, tuple[Nodes, Nodes, list[str]]] = {
 def test_each_change_says_what_it_does(tmp_path: Path, before: Nodes, after: Nodes, wanted: list[str]) -> None:
     """The numbers behind a change are equal, apart by rounding, other; or as far apart as before the change."""
     weights = [tensor("w", 8, 8), tensor("v", 8, 8, seed=1), tensor("x8", 2, 8), *SCALE]
-    found = measured(made(tmp_path / "a.onnx", before, weights), made(tmp_path / "b.onnx", after, weights))
-    assert effects(found) == wanted
-    assert (found.weights.equal, found.weights.changes) == (5, ())
+    result = measured(made(tmp_path / "a.onnx", before, weights), made(tmp_path / "b.onnx", after, weights))
+    assert effects(result) == wanted
+    assert (result.weights.equal, result.weights.changes) == (5, ())
 
 
 def test_distance_counts_what_is_no_number() -> None:
@@ -121,9 +122,9 @@ def test_distance_counts_what_is_no_number() -> None:
         ([3, 4], [3, 5], ("differs", 0.2)),
         (1.0, 1.5, ("differs", 1 / 3)),
     ):
-        found = distance(ours, theirs)
-        assert found is not None
-        assert (found.verdict, found.relative) == (wanted[0], pytest.approx(wanted[1]))
+        apart = distance(ours, theirs)
+        assert apart is not None
+        assert (apart.verdict, apart.relative) == (wanted[0], pytest.approx(wanted[1]))
     assert distance([1.0], [[1.0]]) is None
     assert distance(["a"], ["b"]) is None
     assert distance([[1.0], [1.0, 2.0]], [1.0]) is None
@@ -135,7 +136,7 @@ def test_distance_counts_what_is_no_number() -> None:
 def test_weights_are_compared_by_content(tmp_path: Path) -> None:
     """Of weights the users, the content and the name make pairs; each difference has a kind."""
     chain = [node("MatMul", ["x", "w"], ["h"]), node("Add", ["h", "b"], ["i"]), node("Mul", ["i", "s"], ["y"])]
-    other = [node("MatMul", ["x", "q1"], ["h"]), node("Add", ["q2", "h"], ["i"]), node("Mul", ["i", "s"], ["y"])]
+    changed = [node("MatMul", ["x", "q1"], ["h"]), node("Add", ["q2", "h"], ["i"]), node("Mul", ["i", "s"], ["y"])]
     ours = [tensor("w", 8, 8), tensor("b", 8), tensor("s", 8), tensor("left", 5), tensor("moved", 30)]
     bigger = numpy_helper.to_array(ours[0]) + numpy.float32(0.5)
     theirs = [
@@ -145,17 +146,17 @@ def test_weights_are_compared_by_content(tmp_path: Path) -> None:
         tensor("new", 6),
         tensor("m", 30),
     ]
-    before, after = made(tmp_path / "a.onnx", chain, ours), made(tmp_path / "b.onnx", other, theirs)
+    before, after = made(tmp_path / "a.onnx", chain, ours), made(tmp_path / "b.onnx", changed, theirs)
     for path in (after, tmp_path / "c.onnx"):  # once more with the weights beside the model
-        found = measured(before, path, None).weights
-        assert found.words == "2 equal, 1 other values, 1 another type or shape, 1 only before, 1 only after"
-        values, kind, lost, gained = found.changes
+        result = measured(before, path, None).weights
+        assert result.words == "2 equal, 1 other values, 1 another type or shape, 1 only before, 1 only after"
+        values, kind, lost, gained = result.changes
         assert (values.name, values.type, values.distance and values.distance.largest) == (
             "w → q1",
             "float32[8, 8]",
             pytest.approx(0.5),
         )
-        assert [(one.name, one.type) for one in (kind, lost, gained)] == [
+        assert [(change.name, change.type) for change in (kind, lost, gained)] == [
             ("s", "float32[8] → float32[2, 8]"), ("left", "float32[5]"), ("new", "float32[6]"),
         ]  # fmt: skip
         onnx.save(
@@ -169,8 +170,8 @@ def test_weight_in_a_constant_node_is_the_same_weight(tmp_path: Path) -> None:
     weight = tensor("w", 8, 8)
     constant = node("Constant", [], ["w"], value=weight)
     before = made(tmp_path / "a.onnx", [node("MatMul", ["x", "w"], ["y"])], [weight])
-    found = measured(before, made(tmp_path / "b.onnx", [constant, node("MatMul", ["x", "w"], ["y"])]))
-    assert (found.weights.words, (found.outputs or {})["y"].words) == ("1 equal", "equal")
+    result = measured(before, made(tmp_path / "b.onnx", [constant, node("MatMul", ["x", "w"], ["y"])]))
+    assert (result.weights.words, (result.outputs or {})["y"].words) == ("1 equal", "equal")
 
 
 TOKENS = [node("Cast", ["ids"], ["at"], to=TensorProto.INT64), node("Gather", ["table", "at"], ["rows"])]
@@ -187,7 +188,7 @@ def test_inputs_fit_what_the_models_declare(tmp_path: Path) -> None:
     paths = [made(tmp_path / name, MASKED, table, ends) for name, ends in (("a.onnx", open_), ("b.onnx", fixed))]
     graph = compare(read(paths[0]), read(paths[1]), ("a", "b")).graphs[0]
     ours, theirs = feeds_of(graph, {}, 0)
-    assert {name: (str(one.dtype), one.shape) for name, one in ours.items()} == {
+    assert {name: (str(array.dtype), array.shape) for name, array in ours.items()} == {
         "ids": ("int32", (3, 5)), "mask": ("bool", (3, 1)), "f": ("float16", (3, 5)), "n": ("int64", (3,)),
     }  # fmt: skip
     assert all((ours[name] == theirs[name]).all() for name in ours)
@@ -205,22 +206,22 @@ def test_given_inputs_are_used(tmp_path: Path) -> None:
     most = numpy_helper.from_array(numpy.array(100, numpy.float32), "most")
     before, after = made(tmp_path / "a.onnx", [node("Identity", ["x"], ["y"])]), made(tmp_path / "b.onnx", clip, [most])
     numpy.savez(tmp_path / "in.npz", x=numpy.full((2, 8), 500, numpy.float32))
-    given = arrays_in(tmp_path / "in.npz")
-    assert [effects(measured(before, after)), effects(measured(before, after, **given))] == [["equal"], ["differs"]]
+    arrays = arrays_in(tmp_path / "in.npz")
+    assert [effects(measured(before, after)), effects(measured(before, after, **arrays))] == [["equal"], ["differs"]]
 
 
 def test_what_cannot_be_measured_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each reason is one clear error that names the model or the input."""
     relu, strange = [node("Relu", ["x"], ["y"])], [node("Relu", ["x"], ["h"]), node("Nope", ["h"], ["y"])]
-    plain, other = made(tmp_path / "a.onnx", relu), made(tmp_path / "b.onnx", strange)
+    plain, unknown = made(tmp_path / "a.onnx", relu), made(tmp_path / "b.onnx", strange)
     wide = made(tmp_path / "wide.onnx", relu, inputs={"x": (TensorProto.FLOAT, [3, 8])})
     words = made(tmp_path / "words.onnx", relu, inputs={"x": (TensorProto.STRING, [2])})
     recorded = made(tmp_path / "recorded.onnx", chain("MatMul:w Relu"), [tensor("w", 8, 8)])
     light = read(recorded)
     recorded.write_bytes(light.SerializeToString())
     x = "input 'x' cannot be measured:"
-    for files, given, said in (
-        ((plain, other), {}, f"{other} cannot be measured: ONNX Runtime refuses: [ONNXRuntimeError] : "),
+    for files, arrays, message in (
+        ((plain, unknown), {}, f"{unknown} cannot be measured: ONNX Runtime refuses: [ONNXRuntimeError] : "),
         ((plain, plain), {"z": numpy.ones(1)}, "input 'z' cannot be measured: no model has it; the inputs are x"),
         ((plain, plain), {"x": numpy.ones(3, "float32")}, f"{plain} cannot be measured: ONNX Runtime refuses: "),
         ((plain, wide), {}, f"{x} float32[2, 8] before and float32[3, 8] after: no input fits both; "),
@@ -228,16 +229,16 @@ def test_what_cannot_be_measured_is_told(tmp_path: Path, monkeypatch: pytest.Mon
         ((recorded, recorded), {}, f"{recorded} cannot be measured: weight 'w' has no data: a recorded model "),
     ):  # fmt: skip
         with pytest.raises(ModelRunError) as failed:
-            measured(*files, **given)
-        assert str(failed.value).startswith(said)
+            measured(*files, **arrays)
+        assert str(failed.value).startswith(message)
     (tmp_path / "no.npz").write_text("no")
     with pytest.raises(ModelRunError, match=r"no\.npz cannot be measured: is not a \.npz file of arrays: "):
         arrays_in(tmp_path / "no.npz")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ModelRunError) as failed:
         measured(plain, plain)
-    said = "onnxruntime is not installed; pip install onnxruntime, or leave --run out"
-    assert str(failed.value) == f"{plain} cannot be measured: {said}"
+    message = "onnxruntime is not installed; pip install onnxruntime, or leave --run out"
+    assert str(failed.value) == f"{plain} cannot be measured: {message}"
 
 
 def diff(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -250,29 +251,29 @@ def test_command_says_the_distances(tmp_path: Path) -> None:
     before, after, _ = CHANGES["a change without effect behind one with"]
     made(tmp_path / "one" / "a.onnx", before, [tensor("w", 8, 8), tensor("v", 8, 8, seed=1)])
     made(tmp_path / "two" / "a.onnx", after, [tensor("w", 8, 8), tensor("v", 8, 8, seed=1)])
-    done = diff("one/a.onnx", "two/a.onnx", "--run", cwd=tmp_path)
-    assert (done.stderr, done.returncode) == ("", 0)
-    lines = done.stdout.splitlines()
+    completed = diff("one/a.onnx", "two/a.onnx", "--run", cwd=tmp_path)
+    assert (completed.stderr, completed.returncode) == ("", 0)
+    lines = completed.stdout.splitlines()
     assert lines[2] == "run on one input, seed 0: x float32[2, 8]; distances are relative to the largest value"
     assert lines[4] == "weights: 2 equal"
     assert lines[3].startswith("            output 'y' 0.")
-    (told,) = json.loads(diff("one/a.onnx", "two/a.onnx", "--run", "--json", cwd=tmp_path).stdout)["comparisons"]
+    (answer,) = json.loads(diff("one/a.onnx", "two/a.onnx", "--run", "--json", cwd=tmp_path).stdout)["comparisons"]
     (relu, identity) = [line for line in lines if line.startswith("   1 place")]
-    numbers = [place["measure"]["behind"]["relative"] for place in told["graphs"][0]["places"]]
+    numbers = [place["measure"]["behind"]["relative"] for place in answer["graphs"][0]["places"]]
     apart, behind = (f"{number:.2g} apart" for number in numbers)
-    before_it = f"{told['graphs'][0]['places'][1]['measure']['incoming']['relative']:.2g} apart"
+    before_it = f"{answer['graphs'][0]['places'][1]['measure']['incoming']['relative']:.2g} apart"
     assert relu == f"   1 place  Relu → Tanh  {apart}  (h2)"
     assert identity == f"   1 place  Identity → nothing  {behind}; {before_it} before it  (h4)"
-    assert [place["measure"]["effect"] for place in told["graphs"][0]["places"]] == ["differs", "passed on"]
-    assert told["graphs"][0]["places"][0]["measure"]["at"] == ["h2", "h2"]
-    assert told["weights"] == {"equal": 2, "changes": []}
-    assert (told["run"]["seed"], told["run"]["outputs"]["y"]["effect"]) == (0, "differs")
+    assert [place["measure"]["effect"] for place in answer["graphs"][0]["places"]] == ["differs", "passed on"]
+    assert answer["graphs"][0]["places"][0]["measure"]["at"] == ["h2", "h2"]
+    assert answer["weights"] == {"equal": 2, "changes": []}
+    assert (answer["run"]["seed"], answer["run"]["outputs"]["y"]["effect"]) == (0, "differs")
     (plain,) = json.loads(diff("one", "two", "--weights", "--json", cwd=tmp_path).stdout)["comparisons"]
     assert plain["weights"] == {"equal": 2, "changes": []}
     assert "run" not in plain
-    one, two = tmp_path / "one" / "a.onnx", tmp_path / "two" / "a.onnx"
-    comparison = compare(read(one), read(two), ("a", "b"))
-    data = data_of(comparison, measure(comparison, (one, two), {}, 0))
+    first, second = tmp_path / "one" / "a.onnx", tmp_path / "two" / "a.onnx"
+    comparison = compare(read(first), read(second), ("a", "b"))
+    data = data_of(comparison, measure(comparison, (first, second), {}, 0))
     assert [place["measure"]["effect"] for place in data["graphs"][0]["places"]] == ["differs", "passed on"]
     assert data["run"]["outputs"][0]["words"] in lines[3]
     assert data["weights"] == {"words": "2 equal", "changes": []}
@@ -285,7 +286,7 @@ def test_recorded_models_are_compared_without_distances(tmp_path: Path) -> None:
             path = made(tmp_path / folder / name, [node("MatMul", ["x", "w"], ["y"])], [tensor("w", 8, 8)])
             if is_light:
                 path.write_bytes(read(path).SerializeToString())
-    done = diff("one", "two", "--run", cwd=tmp_path)
-    assert done.returncode == 0
-    assert "weight 'w' has no data: a recorded model has none; compare the models themselves" in done.stdout
-    assert done.stdout.count("output 'y' equal") == 1
+    completed = diff("one", "two", "--run", cwd=tmp_path)
+    assert completed.returncode == 0
+    assert "weight 'w' has no data: a recorded model has none; compare the models themselves" in completed.stdout
+    assert completed.stdout.count("output 'y' equal") == 1

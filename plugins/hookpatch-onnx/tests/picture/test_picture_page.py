@@ -78,7 +78,7 @@ def test_page_holds_what_was_compared(fused: Comparison) -> None:
     }
     assert [node["op"] for node in graph["nodes"] if node["kind"] != "node"] == ["input_ids", "linear_12"]
     for place in graph["places"]:
-        ops = Counter((graph["nodes"][at]["op"], graph["nodes"][at]["state"]) for at in place["nodes"])
+        ops = Counter((graph["nodes"][index]["op"], graph["nodes"][index]["state"]) for index in place["nodes"])
         assert ops == {("MatMul", "lost"): 3, ("MatMul", "gained"): 1, ("Split", "gained"): 1}
 
 
@@ -91,7 +91,7 @@ def test_node_has_its_attributes_shapes_and_notes(gpt_neo: dict[str, Path]) -> N
     details = node["before"]
     assert details["attributes"] == {"axis": "-1", "epsilon": "1e-05", "stash_type": "1"}
     assert details["outputs"] == [{"name": "layer_norm", "type": "float32[1, 8, 32]"}]
-    assert [(one["what"], one["kind"]) for one in details["inputs"]] == [
+    assert [(entry["what"], entry["kind"]) for entry in details["inputs"]] == [
         ("float32[1, 8, 32]", "node"),
         ("float32[32]", "constant"),
         ("float32[32]", "constant"),
@@ -103,21 +103,21 @@ def test_node_has_its_attributes_shapes_and_notes(gpt_neo: dict[str, Path]) -> N
 def folded(graph: dict[str, Any]) -> dict[str, set[str]]:
     """Return the successors of each box, with every fold as a single box."""
     keys = [f"f{node['fold']}" if node["fold"] is not None else f"n{node['id']}" for node in graph["nodes"]]
-    found: dict[str, set[str]] = {key: set() for key in keys}
+    successors: dict[str, set[str]] = {key: set() for key in keys}
     for start, end, *_ in graph["edges"]:
         if keys[start] != keys[end]:
-            found[keys[start]].add(keys[end])
-    return found
+            successors[keys[start]].add(keys[end])
+    return successors
 
 
 def has_circle(leads_to: dict[str, set[str]]) -> bool:
-    left = {key: set(ends) for key, ends in leads_to.items()}
-    while ends := [key for key, after in left.items() if not after]:
+    remaining = {key: set(ends) for key, ends in leads_to.items()}
+    while ends := [key for key, after in remaining.items() if not after]:
         for key in ends:
-            del left[key]
-        for after in left.values():
+            del remaining[key]
+        for after in remaining.values():
             after.difference_update(ends)
-    return bool(left)
+    return bool(remaining)
 
 
 @pytest.mark.parametrize("pair", [("kept", "fused"), ("exported", "kept"), ("exported", "exported"), ("fused", "kept")])
@@ -135,10 +135,10 @@ def test_folds_hold_what_is_unchanged_and_make_no_circle(gpt_neo: dict[str, Path
         if nodes[start]["state"] != "same" or nodes[end]["state"] != "same":
             assert nodes[start]["fold"] is None
             assert nodes[end]["fold"] is None
-    assert all(len(one) >= 3 for one in members.values())
+    assert all(len(fold) >= 3 for fold in members.values())
     assert not has_circle(folded(graph))
     if pair[0] == pair[1]:
-        assert [len(one) for one in members.values()] == [len(nodes) - 2]  # all but the input and the output
+        assert [len(fold) for fold in members.values()] == [len(nodes) - 2]  # all but the input and the output
     else:
         assert 0 < sum(map(len, members.values())) < len(nodes)
 
@@ -146,9 +146,9 @@ def test_folds_hold_what_is_unchanged_and_make_no_circle(gpt_neo: dict[str, Path
 def test_graphs_in_nodes_and_functions_have_pages_of_their_own() -> None:
     """The page lists each compared graph, the model's own graph first."""
     body = [helper.make_node("Relu", ["a"], ["b"])]
-    made = helper.make_function("my", "Act", ["a"], ["b"], body, [helper.make_opsetid("", 23)])
-    one = model([helper.make_node("Act", ["x"], ["y"], domain="my")], functions=[made])
-    graphs = data_of(compare(one, one, ("a", "b")))["graphs"]
+    function = helper.make_function("my", "Act", ["a"], ["b"], body, [helper.make_opsetid("", 23)])
+    proto = model([helper.make_node("Act", ["x"], ["y"], domain="my")], functions=[function])
+    graphs = data_of(compare(proto, proto, ("a", "b")))["graphs"]
     assert [(graph["title"], graph["isEmpty"]) for graph in graphs] == [("", True), ("function my.Act", True)]
 
 
@@ -200,10 +200,10 @@ def test_page_is_one_file_and_asks_for_nothing(fused: Comparison) -> None:
 def test_names_in_a_model_are_text_in_the_page() -> None:
     """A name with HTML or a script in a model is plain text in the page."""
     bad = "</script><script>alert(1)</script><!--{script}{data}"
-    one = model(
+    proto = model(
         [helper.make_node("Relu", ["x"], [bad], name=bad), helper.make_node("Exp", [bad], ["y"])], [weight("w", 8)]
     )
-    page = page_of(compare(one, one, (bad, "b")))
+    page = page_of(compare(proto, proto, (bad, "b")))
     assert page.count("alert(1)") == page.count("\\u003cscript>alert(1)") + page.count("&lt;script&gt;alert(1)")
     assert data_in(page)["graphs"][0]["nodes"][1]["before"]["name"] == bad
     assert len([tag for tag, _ in Parsed(page).tags if tag == "script"]) == 4
@@ -214,9 +214,9 @@ def test_command_writes_the_page(tmp_path: Path) -> None:
     for name, as_one in (("a.onnx", False), ("b.onnx", True)):
         onnx.save(norms(2, as_one), tmp_path / name)
     command = [sys.executable, "-m", "hookpatch", "onnx", "diff", "a.onnx", "b.onnx", "-o"]
-    done = subprocess.run([*command, "diff.html"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert (done.stderr, done.returncode) == ("", 0)
-    assert done.stdout.endswith("drawn in diff.html\n")
+    completed = subprocess.run([*command, "diff.html"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (completed.stderr, completed.returncode) == ("", 0)
+    assert completed.stdout.endswith("drawn in diff.html\n")
     assert data_in((tmp_path / "diff.html").read_text(encoding="utf-8"))["ops"]["RMSNormalization"] == [0, 2]
     failed = subprocess.run([*command, "no/diff.html"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (failed.stderr, failed.returncode) == (

@@ -16,12 +16,12 @@ from picture_models import model, norms, weight
 
 def test_weights_are_left_out_and_all_else_is_there(gpt_neo: dict[str, Path]) -> None:
     """In a real file no tensor of more than 16 elements has data, and no other data is missing."""
-    whole, found = onnx.load(gpt_neo["exported"]), read(gpt_neo["exported"])
-    assert whole.ByteSize() - found.ByteSize() > 100_000
-    for tensor in (*whole.graph.initializer, *found.graph.initializer):
+    whole, light = onnx.load(gpt_neo["exported"]), read(gpt_neo["exported"])
+    assert whole.ByteSize() - light.ByteSize() > 100_000
+    for tensor in (*whole.graph.initializer, *light.graph.initializer):
         if tensor.dims and numpy_size(tensor) > 16:
             tensor.ClearField("raw_data")
-    assert found == whole
+    assert light == whole
 
 
 def numpy_size(tensor: onnx.TensorProto) -> int:
@@ -51,9 +51,9 @@ def test_every_form_of_data_is_left_out(field: str) -> None:
     nodes = [helper.make_node("If", ["x"], ["y"], then_branch=inner, else_branch=inner)]
     function = helper.make_function("my", "F", [], ["c"], inner.node, [])
     whole = model(nodes, [tensor], functions=[function])
-    found = parse(memoryview(whole.SerializeToString()), "m")
-    assert found == pruned(whole)
-    text = str(found)
+    parsed = parse(memoryview(whole.SerializeToString()), "m")
+    assert parsed == pruned(whole)
+    text = str(parsed)
     assert field not in text
     assert text.count("dims: 7") == str(whole).count("dims: 7") == 6
 
@@ -71,8 +71,8 @@ def test_weights_in_another_file_need_not_be_there(tmp_path: Path) -> None:
         norms(1, as_one=True), tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0
     )
     os.remove(tmp_path / "m.data")
-    found = read(tmp_path / "m.onnx")
-    assert [tuple(tensor.dims) for tensor in found.graph.initializer] == [(8, 8), (32,)]
+    light = read(tmp_path / "m.onnx")
+    assert [tuple(tensor.dims) for tensor in light.graph.initializer] == [(8, 8), (32,)]
 
 
 def test_weights_are_not_read_from_a_huge_file(tmp_path: Path) -> None:
@@ -82,11 +82,11 @@ def test_weights_are_not_read_from_a_huge_file(tmp_path: Path) -> None:
     tensor = onnx.TensorProto(name="w", dims=[size // 4], data_type=TensorProto.FLOAT).SerializeToString()
 
     def field(number: int, length: int) -> bytes:
-        found = bytearray([number << 3 | 2])
+        encoded = bytearray([number << 3 | 2])
         while length > 127:
-            found.append(length & 127 | 128)
+            encoded.append(length & 127 | 128)
             length >>= 7
-        return bytes([*found, length])
+        return bytes([*encoded, length])
 
     data = field(9, size)
     weights = tensor + data
@@ -95,8 +95,10 @@ def test_weights_are_not_read_from_a_huge_file(tmp_path: Path) -> None:
     with open(path, "wb") as file:  # a model's fields may come in pieces: the graph's are joined
         file.write(head + field(7, len(graph) + size) + graph)
         file.truncate(file.tell() + size)
-    found = read(path)
-    assert [(one.name, list(one.dims)) for one in found.graph.initializer] == [("w", [size // 4])]
+    light = read(path)
+    assert [(initializer.name, list(initializer.dims)) for initializer in light.graph.initializer] == [
+        ("w", [size // 4])
+    ]
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def recording(folder: Path, *more: str) -> hookpatch.Session:
-    return hookpatch.active("onnx", *more, options={"onnx": {"folder": str(folder)}}, count=True)
+def recording(folder: Path, *plugins: str) -> hookpatch.Session:
+    return hookpatch.active("onnx", *plugins, options={"onnx": {"folder": str(folder)}}, count=True)
 
 
 def kept(folder: Path) -> list[str]:
@@ -60,12 +60,12 @@ def test_exported_model_is_kept_without_weights_and_given_back_whole(tmp_path: P
     assert kept(tmp_path) == ["001-exported.onnx"]
     whole = program.model_proto
     assert len(whole.graph.initializer[0].raw_data) == 256
-    found = read(tmp_path / "001-exported.onnx")
-    assert [(one.key, one.value) for one in found.metadata_props] == [("hookpatch.patches", "")]
-    found.ClearField("metadata_props")
-    assert found.graph.node == whole.graph.node
-    assert found.graph.input == whole.graph.input
-    assert found.graph.initializer == pruned(whole).graph.initializer
+    recorded = read(tmp_path / "001-exported.onnx")
+    assert [(entry.key, entry.value) for entry in recorded.metadata_props] == [("hookpatch.patches", "")]
+    recorded.ClearField("metadata_props")
+    assert recorded.graph.node == whole.graph.node
+    assert recorded.graph.input == whole.graph.input
+    assert recorded.graph.initializer == pruned(whole).graph.initializer
     assert has_data(tmp_path / "001-exported.onnx") == {"linear.weight": False, "linear.bias": True}  # 8 elements
 
 
@@ -78,9 +78,9 @@ def test_torchscript_exporter_is_kept_too(tmp_path: Path, by_name: bool, is_file
         words = {"f": target} if by_name else {}
         torch.onnx.export(Net(), (torch.ones(2, 8),), *(() if by_name else (target,)), **words, dynamo=False)
     assert kept(tmp_path / "kept") == ["001-exported.onnx"]
-    found = read(tmp_path / "kept" / "001-exported.onnx")
+    recorded = read(tmp_path / "kept" / "001-exported.onnx")
     whole = onnx.load(target) if is_file else onnx.load_from_string(target.getvalue())
-    assert found.graph == pruned(whole).graph
+    assert recorded.graph == pruned(whole).graph
 
 
 @pytest.mark.parametrize("is_file", [False, True])
@@ -90,14 +90,14 @@ def test_simplified_model_is_kept_before_and_after(tmp_path: Path, is_file: bool
     whole = model(nodes, [weight("w", 8, 8)])
     onnx.save(whole, tmp_path / "m.onnx")
     with recording(tmp_path / "kept"):
-        found, agrees = onnxsim.simplify(str(tmp_path / "m.onnx") if is_file else whole)
+        simplified, agrees = onnxsim.simplify(str(tmp_path / "m.onnx") if is_file else whole)
     assert agrees
     assert kept(tmp_path / "kept") == ["001-before-simplify.onnx", "002-simplified.onnx"]
     first, second = (read(tmp_path / "kept" / name) for name in kept(tmp_path / "kept"))
     assert first.graph == pruned(whole).graph
-    assert second.graph == pruned(found).graph
+    assert second.graph == pruned(simplified).graph
     assert len(second.graph.node) == 1
-    assert len(found.graph.initializer[0].raw_data) == 256
+    assert len(simplified.graph.initializer[0].raw_data) == 256
 
 
 def test_models_know_which_patches_were_called_until_then(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_models_know_which_patches_were_called_until_then(tmp_path: Path) -> Non
     with recording(tmp_path, "fuse_qkv_off"):
         onnxsim.simplify(norms(1, as_one=True))
     models = [onnx.load(path) for path in sorted(tmp_path.glob("*"))]
-    noted = [{one.key: one.value for one in model.metadata_props}["hookpatch.patches"] for model in models]
+    noted = [{entry.key: entry.value for entry in model.metadata_props}["hookpatch.patches"] for model in models]
     assert noted == ["", "fuse_qkv_off"]
 
 
@@ -132,8 +132,8 @@ def test_model_that_cannot_be_kept_is_a_line_and_the_program_goes_on(
     """If the folder is a file, each model causes a warning line on stderr, and the program goes on."""
     (tmp_path / "kept").write_text("")
     with recording(tmp_path / "kept"):
-        found, _ = onnxsim.simplify(norms(1, as_one=True))
-    assert len(found.graph.node) == 2
+        simplified, _ = onnxsim.simplify(norms(1, as_one=True))
+    assert len(simplified.graph.node) == 2
     lines = capsys.readouterr().err.splitlines()
     start = f"in {tmp_path / 'kept'}: FileExistsError: [Errno 17] File exists: '{tmp_path / 'kept'}'"
     assert [line for line in lines if "was not kept" in line] == [
@@ -148,8 +148,8 @@ def test_recorder_imports_none_of_what_it_records() -> None:
         "with hookpatch.active('onnx', options={'onnx': {'folder': 'x'}}):\n"
         "    print([m for m in ('onnx', 'onnxsim', 'torch', 'numpy', 'rich', 'typer') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert completed.stdout == "[]\n"
 
 
 def test_recorder_needs_a_folder() -> None:

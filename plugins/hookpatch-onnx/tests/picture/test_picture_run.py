@@ -46,7 +46,7 @@ def hookpatch(folder: Path, *words: str, **variables: str) -> subprocess.Complet
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+def both_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """Run the program; return the folder and the finished process."""
     folder = tmp_path_factory.mktemp("run")
     (folder / "export.py").write_text(PROGRAM)
@@ -54,10 +54,10 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.Com
 
 
 def test_words_are_those_of_both_runs_and_of_what_they_differ_in(
-    done: tuple[Path, subprocess.CompletedProcess[str]],
+    both_runs: tuple[Path, subprocess.CompletedProcess[str]],
 ) -> None:
     """The program's output comes twice, before each pair of models; status and arguments are the patched program's."""
-    _, ran = done
+    _, ran = both_runs
     assert ran.returncode == 5
     assert ran.stdout == (
         "['5', '-p'] __main__ 7\n"
@@ -91,23 +91,23 @@ def test_words_are_those_of_both_runs_and_of_what_they_differ_in(
     )
 
 
-def test_it_is_said_that_the_program_is_run_twice(done: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+def test_it_is_said_that_the_program_is_run_twice(both_runs: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
     """stderr has a line at the beginning of each run."""
-    _, ran = done
-    said = [line for line in ran.stderr.splitlines() if line.startswith("hookpatch: ")]
-    assert said == [
+    _, ran = both_runs
+    lines = [line for line in ran.stderr.splitlines() if line.startswith("hookpatch: ")]
+    assert lines == [
         "hookpatch: --graph-diff: the program is run twice; now plain",
         "hookpatch: --graph-diff: the plain run ended with status 5; what it made until then is compared",
         "hookpatch: --graph-diff: now patched",
     ]
 
 
-def test_words_and_pages_are_in_the_folder(done: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+def test_words_and_pages_are_in_the_folder(both_runs: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
     """The folder has text and page of each pair, and the models without weights for another comparison."""
-    folder, ran = done
+    folder, ran = both_runs
     names = ("before-simplify", "exported", "simplified")
-    found = sorted(path.name for path in (folder / "out").iterdir() if path.is_file())
-    assert found == [f"{name}.{kind}" for name in names for kind in ("html", "txt")]
+    file_names = sorted(path.name for path in (folder / "out").iterdir() if path.is_file())
+    assert file_names == [f"{name}.{kind}" for name in names for kind in ("html", "txt")]
     assert (folder / "out" / "simplified.txt").read_text().rstrip() in ran.stdout
     page = (folder / "out" / "simplified.html").read_text(encoding="utf-8")
     data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
@@ -131,13 +131,13 @@ def test_program_without_a_model_is_told(tmp_path: Path) -> None:
 
 def test_models_that_only_one_run_has_made_are_told(tmp_path: Path) -> None:
     """Models are paired by kind and order; a pair with nothing in common does not stop the other comparisons."""
-    one, other = tmp_path / "a", tmp_path / "b"
+    first, second = tmp_path / "a", tmp_path / "b"
     relu = onnx.helper.make_node("Relu", ["z"], ["t"])
     info = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT32, [1]) for name in "zt"]
     strange = onnx.helper.make_model(onnx.helper.make_graph([relu], "g", info[:1], info[1:]))
-    files = {one / "001-exported.onnx": norms(1, True), one / "002-exported.onnx": norms(2, True)}
-    files |= {other / "001-exported.onnx": strange, other / "002-exported.onnx": norms(2, False)}
-    files |= {other / "003-simplified.onnx": norms(1, True)}
+    files = {first / "001-exported.onnx": norms(1, True), first / "002-exported.onnx": norms(2, True)}
+    files |= {second / "001-exported.onnx": strange, second / "002-exported.onnx": norms(2, False)}
+    files |= {second / "003-simplified.onnx": norms(1, True)}
     for path, model in files.items():
         path.parent.mkdir(exist_ok=True)
         onnx.save(model, path)
@@ -153,13 +153,13 @@ def test_models_that_only_one_run_has_made_are_told(tmp_path: Path) -> None:
     assert text[1].splitlines()[0] == "exported-2"
     assert "   2 places RMSNormalization → Pow, ReduceMean, Add, Sqrt, Reciprocal, 2 Mul" in ran.stdout
     assert ran.stdout.endswith("\nsimplified\nonly the second run has made it: there is nothing to compare it with\n")
-    told = json.loads(hookpatch(tmp_path, "onnx", "diff", "a", "b", "--json").stdout)["comparisons"]
-    assert [(one["pair"], one.get("problem")) for one in told] == [
+    comparisons = json.loads(hookpatch(tmp_path, "onnx", "diff", "a", "b", "--json").stdout)["comparisons"]
+    assert [(pair["pair"], pair.get("problem")) for pair in comparisons] == [
         ("exported-1", text[0].splitlines()[2]),
         ("exported-2", None),
         ("simplified", "only the second run has made it: there is nothing to compare it with"),
     ]
-    assert [len(place["gained"]) for place in told[1]["graphs"][0]["places"]] == [7, 7]
+    assert [len(place["gained"]) for place in comparisons[1]["graphs"][0]["places"]] == [7, 7]
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,11 @@ def test_models_that_only_one_run_has_made_are_told(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_run_twice_is_refused(tmp_path: Path, words: list[str], disable: str, problem: str) -> None:
     """The refusal comes before the program is run and before a folder is made."""
-    done = hookpatch(tmp_path, "run", "--graph-diff", "out", "-p", "fuse_qkv_off", *words, HOOKPATCH_DISABLE=disable)
-    said = f"hookpatch: error: --graph-diff: {problem} [hookpatch explain SettingError]\n"
-    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+    completed = hookpatch(
+        tmp_path, "run", "--graph-diff", "out", "-p", "fuse_qkv_off", *words, HOOKPATCH_DISABLE=disable
+    )
+    message = f"hookpatch: error: --graph-diff: {problem} [hookpatch explain SettingError]\n"
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("", message, 78)
     assert not (tmp_path / "out").exists()
 
 
@@ -185,6 +187,6 @@ def test_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
         ("earlier", "earlier/plain is of an earlier run; name another folder"),
         ("file", "file cannot be written: Not a directory"),
     ):
-        done = hookpatch(tmp_path, "run", "--graph-diff", folder, "-p", "fuse_qkv_off", "script.py")
-        said = f"hookpatch: error: --graph-diff: {problem} [hookpatch explain SettingError]\n"
-        assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+        completed = hookpatch(tmp_path, "run", "--graph-diff", folder, "-p", "fuse_qkv_off", "script.py")
+        message = f"hookpatch: error: --graph-diff: {problem} [hookpatch explain SettingError]\n"
+        assert (completed.stdout, completed.stderr, completed.returncode) == ("", message, 78)

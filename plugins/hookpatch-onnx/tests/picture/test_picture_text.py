@@ -18,9 +18,9 @@ def diff(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 def test_fused_projections_in_words(gpt_neo: dict[str, Path]) -> None:
     """A pipe gets the whole text, without colours or broken lines."""
-    done = diff(gpt_neo["kept"], gpt_neo["fused"])
-    assert (done.stderr, done.returncode) == ("", 0)
-    assert done.stdout == (
+    completed = diff(gpt_neo["kept"], gpt_neo["fused"])
+    assert (completed.stderr, completed.returncode) == ("", 0)
+    assert completed.stdout == (
         "kept.onnx → fused.onnx\n"
         "66 nodes → 64: 60 as they were, 6 lost, 4 gained\n"
         "\n"
@@ -40,17 +40,17 @@ def test_no_difference_in_words(tmp_path: Path) -> None:
     """Other names are no difference; the text counts the renamed nodes."""
     onnx.save(norms(1, as_one=True), tmp_path / "a.onnx")
     onnx.save(renamed(norms(1, as_one=True)), tmp_path / "b.onnx")
-    same, other = (diff(tmp_path / "a.onnx", tmp_path / name).stdout for name in ("a.onnx", "b.onnx"))
-    assert same == "a.onnx → a.onnx\nno difference: 2 nodes in both\n"
-    assert other == "a.onnx → b.onnx\nno difference: 2 nodes in both; 1 node renamed\n"
+    unchanged, only_renamed = (diff(tmp_path / "a.onnx", tmp_path / name).stdout for name in ("a.onnx", "b.onnx"))
+    assert unchanged == "a.onnx → a.onnx\nno difference: 2 nodes in both\n"
+    assert only_renamed == "a.onnx → b.onnx\nno difference: 2 nodes in both; 1 node renamed\n"
 
 
 def test_many_changes_are_told_by_their_kind(tmp_path: Path) -> None:
     """Equal changes share a line with the first three nodes; `--json` lists each change."""
     for name, exponent in (("a.onnx", 1), ("b.onnx", -1)):
         nodes = [
-            onnx.helper.make_node("Softmax", [f"v{at}" if at else "x"], [f"v{at + 1}"], axis=exponent)
-            for at in range(5)
+            onnx.helper.make_node("Softmax", [f"v{index}" if index else "x"], [f"v{index + 1}"], axis=exponent)
+            for index in range(5)
         ]
         nodes[-1].output[0] = "y"
         onnx.save(model(nodes), tmp_path / name)
@@ -58,9 +58,9 @@ def test_many_changes_are_told_by_their_kind(tmp_path: Path) -> None:
         "a.onnx → b.onnx\n5 nodes → 5: 0 as they were, 5 changed\n\n"
         "   5 nodes  Softmax  axis: 1 → -1  (v1, v2, v3, …)\n"
     )
-    (told,) = json.loads(diff(tmp_path / "a.onnx", tmp_path / "b.onnx", "--json").stdout)["comparisons"]
-    (graph,) = told.pop("graphs")
-    assert told == {
+    (answer,) = json.loads(diff(tmp_path / "a.onnx", tmp_path / "b.onnx", "--json").stdout)["comparisons"]
+    (graph,) = answer.pop("graphs")
+    assert answer == {
         "before": "a.onnx",
         "after": "b.onnx",
         "same": False,
@@ -79,12 +79,12 @@ def test_patches_are_named_where_they_are_known(tmp_path: Path) -> None:
     for node in after.graph.node:
         if node.op_type == "RMSNormalization":
             node.metadata_props.add(key="hookpatch.plugin", value="rmsnorm_node")
-    for called, said in (("rmsnorm_node", "patched by "), ("gelu_node,rmsnorm_node", "patches called: ")):
+    for called, prefix in (("rmsnorm_node", "patched by "), ("gelu_node,rmsnorm_node", "patches called: ")):
         del after.metadata_props[:]
         after.metadata_props.add(key="hookpatch.patches", value=called)
         onnx.save(after, tmp_path / "b.onnx")
         lines = diff(tmp_path / "a.onnx", tmp_path / "b.onnx").stdout.splitlines()
-        assert lines[1] == said + called.replace(",", ", ")
+        assert lines[1] == prefix + called.replace(",", ", ")
         assert lines[-2].startswith(
             "   2 places Pow, ReduceMean, Add, Sqrt, Reciprocal, 2 Mul → RMSNormalization  by rmsnorm_node  ("
         )
@@ -94,7 +94,7 @@ def test_file_that_is_no_model_is_one_line(tmp_path: Path) -> None:
     """A file without a model is an error line with status 78, as all errors of hookpatch."""
     path = tmp_path / "a.onnx"
     path.write_text("not a model\n")
-    done = diff(path, path)
-    assert (done.stdout, done.returncode) == ("", 78)
-    said = f"{path} is not an ONNX model: it is text; give the binary .onnx file"
-    assert done.stderr == f"hookpatch: error: {said} [hookpatch explain ModelFileError]\n"
+    completed = diff(path, path)
+    assert (completed.stdout, completed.returncode) == ("", 78)
+    message = f"{path} is not an ONNX model: it is text; give the binary .onnx file"
+    assert completed.stderr == f"hookpatch: error: {message} [hookpatch explain ModelFileError]\n"
