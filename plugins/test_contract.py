@@ -28,35 +28,36 @@ Declared = Mapping[str, Mapping[str, Any]]
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("one", PROJECTS, ids=lambda one: one.name)
-def test_distribution_can_be_installed_from_a_clone(one: Project) -> None:
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.name)
+def test_distribution_can_be_installed_from_a_clone(project: Project) -> None:
     """None is on an index: a distribution needs hookpatch alone, or its README names the folders of the others."""
-    words = tomllib.loads((one.folder / "pyproject.toml").read_text())["project"]["dependencies"]
+    words = tomllib.loads((project.folder / "pyproject.toml").read_text())["project"]["dependencies"]
     names = {Requirement(word).name for word in words if word.startswith("hookpatch")} - {"hookpatch"}
-    command = re.search(r"^From a clone: `pip install (.*)`", (one.folder / "README.md").read_text(), re.MULTILINE)
+    command = re.search(r"^From a clone: `pip install (.*)`", (project.folder / "README.md").read_text(), re.MULTILINE)
     assert names == set() or command is not None
     assert all(f"./plugins/{name}" in str(command and command[1]).split() for name in names)
 
 
-def problems(one: Project, declared: Declared) -> Iterator[str]:
+def problems(project: Project, declared: Declared) -> Iterator[str]:
     """Yield a distribution's violations: of its files, and of its plugins' declarations."""
-    headings = re.findall(r"^## (.+)$", (one.folder / "README.md").read_text(), re.MULTILINE)
+    headings = re.findall(r"^## (.+)$", (project.folder / "README.md").read_text(), re.MULTILINE)
     if [heading for heading in headings if heading in HEADINGS] != HEADINGS:
         yield f"README.md: its headings are {', '.join(headings)}; among them, in this order: {', '.join(HEADINGS)}"
-    for path in (one.folder / "LICENSE", one.package / "py.typed"):
+    for path in (project.folder / "LICENSE", project.package / "py.typed"):
         if not path.is_file():
-            yield f"{path.relative_to(one.folder)} is missing"
-    if one.version != hookpatch.__version__:
-        yield f"its version is {one.version}, that of hookpatch {hookpatch.__version__}"
-    if not one.plugins:
+            yield f"{path.relative_to(project.folder)} is missing"
+    if project.version != hookpatch.__version__:
+        yield f"its version is {project.version}, that of hookpatch {hookpatch.__version__}"
+    if not project.plugins:
         yield "it has no plugin"
-    modules, hooks = set(one.plugins.values()), one.modules_with_hooks()
+    modules, hooks = set(project.plugins.values()), project.modules_with_hooks()
     yield from (f"{module} is an entry point and no module with a hook" for module in sorted(modules - hooks))
     yield from (f"{module} has a hook and no entry point" for module in sorted(hooks - modules))
     yield from (
-        f"waits_for names {name}, which is no plugin of it" for name in sorted({*one.waits_for} - {*one.plugins})
+        f"waits_for names {name}, which is no plugin of it"
+        for name in sorted({*project.waits_for} - {*project.plugins})
     )
-    for name in one.plugins:
+    for name in project.plugins:
         yield from (f"{name}: {problem}" for problem in problems_of_plugin(declared[name], name in OPTIONS))
 
 
@@ -75,7 +76,7 @@ def problems_of_plugin(plugin: Mapping[str, Any], is_always_given_options: bool)
         if not is_link_or_reason(patch["upstream"]):
             yield f"{patch['target']}: upstream= is neither a link nor the reason why there is none"
         distribution, _ = patch["release"]
-        if distribution and not any(re.match(rf"{distribution}\b", one) for one in patch["requires"]):
+        if distribution and not any(re.match(rf"{distribution}\b", requirement) for requirement in patch["requires"]):
             yield f"{patch['target']}: requires= does not name {distribution}"
 
 
@@ -91,21 +92,21 @@ def declared() -> Declared:
     return facts()
 
 
-@pytest.mark.parametrize("one", PROJECTS, ids=lambda one: one.name)
-def test_distribution_keeps_the_contract(one: Project, declared: Declared) -> None:
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.name)
+def test_distribution_keeps_the_contract(project: Project, declared: Declared) -> None:
     """Check README, licence, types, version and entry points; descriptions, targets and facts of the plugins."""
-    assert list(problems(one, declared)) == []
-    assert metadata.version(one.name) == one.version
+    assert list(problems(project, declared)) == []
+    assert metadata.version(project.name) == project.version
 
 
 def test_every_plugin_here_is_installed_and_every_target_is_known(declared: Declared) -> None:
     """Every plugin is installed, and every target known: the tests above are not empty."""
-    assert {*declared} >= {name for one in PROJECTS for name in one.plugins}
+    assert {*declared} >= {name for project in PROJECTS for name in project.plugins}
     targets = [patch["module"] for plugin in declared.values() for patch in plugin["patches"]]
     assert {"torch.onnx", "onnxsim.onnx_simplifier", "third_party_api"} <= {*targets}
 
 
-PATCHING = sorted({name for one in PROJECTS for name in one.plugins} - {"runtimes", "scan"})
+PATCHING = sorted({name for project in PROJECTS for name in project.plugins} - {"runtimes", "scan"})
 
 
 @pytest.fixture(scope="session")

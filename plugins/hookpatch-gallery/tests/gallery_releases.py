@@ -21,14 +21,14 @@ def with_figures(text: str) -> tuple[str, int]:
     """Return a page with the output of its check, and how many checks ended with another status than 0."""
     failed = 0
 
-    def figures(found: re.Match[str]) -> str:
+    def figures(match: re.Match[str]) -> str:
         nonlocal failed
-        command = [sys.executable, "-m", "hookpatch", *shlex.split(found[1])]
+        command = [sys.executable, "-m", "hookpatch", *shlex.split(match[1])]
         completed = subprocess.run(command, stdout=subprocess.PIPE, text=True)
         failed += completed.returncode != 0
         lines = "\n".join(map(str.rstrip, completed.stdout.strip().splitlines()))
         return (
-            f"    hookpatch {found[1]}\n\n"
+            f"    hookpatch {match[1]}\n\n"
             f"<!-- figures: make gallery -->\n```text\n{lines}\n```\n<!-- end of figures -->\n"
         )
 

@@ -29,13 +29,13 @@ def skip_passes(passes: Iterable[str], why: str, requires: str = RELEASES, upstr
     """
 
     def simplify(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        at = list(inspect.signature(wrapped).parameters).index(_SKIPPED)
-        callers = args[at] if at < len(args) else kwargs.get(_SKIPPED)
+        index = list(inspect.signature(wrapped).parameters).index(_SKIPPED)
+        callers = args[index] if index < len(args) else kwargs.get(_SKIPPED)
         if not isinstance(callers, list | tuple | None):
             return wrapped(*args, **kwargs)  # refused by onnxsim; a text would be read letter by letter
         merged = list(dict.fromkeys([*(callers or ()), *passes]))
-        if at < len(args):
-            return wrapped(*args[:at], merged, *args[at + 1 :], **kwargs)
+        if index < len(args):
+            return wrapped(*args[:index], merged, *args[index + 1 :], **kwargs)
         return wrapped(*args, **{**kwargs, _SKIPPED: merged})
 
     return wrap(

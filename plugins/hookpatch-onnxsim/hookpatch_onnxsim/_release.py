@@ -78,5 +78,5 @@ def passes_of(simplifier: ModuleType) -> frozenset[str]:
     if release in _WITHOUT_A_LIST:
         return _WITHOUT_A_LIST[release]
     # The default list first: its call registers passes for the other list (in 0.8.1, 25 of 65).
-    others = extension._list_other_optimizers() if hasattr(extension, "_list_other_optimizers") else ()
-    return frozenset({*others, *extension._list_optimizers(), *_UNLISTED.get(release, ())})
+    optional = extension._list_other_optimizers() if hasattr(extension, "_list_other_optimizers") else ()
+    return frozenset({*optional, *extension._list_optimizers(), *_UNLISTED.get(release, ())})

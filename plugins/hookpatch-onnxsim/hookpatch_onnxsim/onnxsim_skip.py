@@ -53,25 +53,25 @@ def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
     yield skip_passes(skipped, why="these passes are not wanted", upstream=IGNORED)
 
 
-def _check(passes: Sequence[str], known: frozenset[str]) -> None:
+def _check(passes: Sequence[str], names: frozenset[str]) -> None:
     """Refuse names of passes that onnxsim does not have.
 
     Raises:
         OptionsError: there are some.
     """
-    unknown = [name for name in dict.fromkeys(passes) if name not in known]
+    unknown = [name for name in dict.fromkeys(passes) if name not in names]
     if unknown:
         release = f"onnxsim {metadata.version('onnxsim')}"
         origin = f"hookpatch-onnxsim {metadata.version('hookpatch-onnxsim')}"
-        missing = " and no pass ".join(f"'{name}'{_nearest(name, known)}" for name in unknown)
-        now = "'HOOKPATCH_DISABLE=1 python -m hookpatch_onnxsim' lists those it has"
-        raise OptionsError("onnxsim_skip", origin, f"{release} has no pass {missing}; {now}")
+        missing = " and no pass ".join(f"'{name}'{_nearest(name, names)}" for name in unknown)
+        advice = "'HOOKPATCH_DISABLE=1 python -m hookpatch_onnxsim' lists those it has"
+        raise OptionsError("onnxsim_skip", origin, f"{release} has no pass {missing}; {advice}")
 
 
-def _nearest(name: str, known: frozenset[str]) -> str:
+def _nearest(name: str, names: frozenset[str]) -> str:
     """Return `` (did you mean 'fuse_qkv'?)`` for the known name nearest to ``FuseQKV``, else nothing."""
     import difflib  # imported by the failing path alone
 
-    squeezed = {other.replace("_", ""): other for other in sorted(known)}
+    squeezed = {candidate.replace("_", ""): candidate for candidate in sorted(names)}
     near = difflib.get_close_matches("".join(filter(str.isalnum, name.lower())), squeezed, n=1)
     return f" (did you mean '{squeezed[near[0]]}'?)" if near else ""

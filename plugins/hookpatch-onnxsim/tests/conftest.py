@@ -30,14 +30,14 @@ def graph() -> Callable[..., onnx.ModelProto]:
     def make(
         nodes: Sequence[tuple[Any, ...]], constants: Mapping[str, Any], x: Sequence[Any], y: Sequence[Any]
     ) -> onnx.ModelProto:
-        made = [
-            helper.make_node(op, inputs.split(), [output], **(more[0] if more else {}))
-            for op, inputs, output, *more in nodes
+        protos = [
+            helper.make_node(op, inputs.split(), [output], **(attributes[0] if attributes else {}))
+            for op, inputs, output, *attributes in nodes
         ]
         ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)] for name, shape in (("x", x), ("y", y))]
         initializers = [numpy_helper.from_array(numpy.asarray(value), name) for name, value in constants.items()]
         return helper.make_model(
-            helper.make_graph(made, "g", *ends, initializers),
+            helper.make_graph(protos, "g", *ends, initializers),
             opset_imports=[helper.make_opsetid("", 18)],
             ir_version=10,
         )

@@ -28,8 +28,8 @@ Simplified = Callable[..., Counter[str]]
 def simplified(projections: onnx.ModelProto, ops: Callable[[onnx.ModelProto], Counter[str]]) -> Simplified:
     """Simplify the projections with arguments, and count the remaining nodes."""
 
-    def run(*arguments: Any, **more: Any) -> Counter[str]:
-        model, agrees = onnxsim.simplify(projections, *arguments, **more)
+    def run(*arguments: Any, **options: Any) -> Counter[str]:
+        model, agrees = onnxsim.simplify(projections, *arguments, **options)
         assert agrees
         return ops(model)
 
@@ -59,10 +59,10 @@ def test_every_name_of_the_function_is_patched(
 
 def test_what_the_caller_skips_is_skipped_too_and_its_list_is_left_alone() -> None:
     """The lists are merged, the caller's first, into a new list."""
-    seen: list[list[str]] = []
+    skipped: list[list[str]] = []
 
     def record(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        seen.append(list(kwargs["skipped_optimizers"]))
+        skipped.append(list(kwargs["skipped_optimizers"]))
         kwargs["skipped_optimizers"].append("spoiled")  # as onnxsim itself does with skip_fuse_bn
         return None
 
@@ -76,7 +76,7 @@ def test_what_the_caller_skips_is_skipped_too_and_its_list_is_left_alone() -> No
         onnxsim.simplify(None, skipped_optimizers=("nop",))
     ours = ["fuse_qkv", "fuse_attention"]
     assert callers == ["eliminate_identity", "fuse_qkv"]
-    assert seen == [["eliminate_identity", *ours], ours, ours, ours, ["nop", *ours]]
+    assert skipped == [["eliminate_identity", *ours], ours, ours, ours, ["nop", *ours]]
 
 
 def test_the_callers_list_is_left_alone_by_onnxsim_too(simplified: Simplified) -> None:

@@ -67,20 +67,22 @@ def test_together_with_another_plugin(simplified: Callable[[], Counter[str]]) ->
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "problem"),
     [
         (["FuseQKV"], "'FuseQKV' (did you mean 'fuse_qkv'?)"),
         (["fuse-bn-into-conv"], "'fuse-bn-into-conv' (did you mean 'fuse_bn_into_conv'?)"),
         (["fuse_qkv", "all", "fuse_qvk", "all"], "'all' and no pass 'fuse_qvk' (did you mean 'fuse_qkv'?)"),
     ],
 )
-def test_wrong_name_is_refused_on_entering(simplified: Callable[[], Counter[str]], names: list[str], told: str) -> None:
+def test_wrong_name_is_refused_on_entering(
+    simplified: Callable[[], Counter[str]], names: list[str], problem: str
+) -> None:
     """With onnxsim imported the error has the unknown names, and no patch is applied."""
     code = onnxsim.simplify.__code__
     session = skip(*names, also=["fuse_qkv_off"])
     with pytest.raises(errors.OptionsError) as caught, session:
         pass
-    assert str(caught.value) == f"{PLUGIN}{ONNXSIM}{told}{NOW}"
+    assert str(caught.value) == f"{PLUGIN}{ONNXSIM}{problem}{NOW}"
     assert onnxsim.simplify.__code__ is code
     assert simplified() == FUSED
     assert next(patch.state for patch in session.report()) == "failed"
@@ -95,8 +97,8 @@ def test_wrong_name_ends_a_program_when_it_imports_onnxsim() -> None:
         HOOKPATCH_OPTIONS=json.dumps({"onnxsim_skip": {"passes": ["FuseQKV"]}}),
     )
     assert (completed.returncode, completed.stdout) == (78, "before\n")
-    said = f"{PLUGIN}{ONNXSIM}'FuseQKV' (did you mean 'fuse_qkv'?){NOW}"
-    assert completed.stderr == f"hookpatch: error: {said} [hookpatch explain OptionsError]\n"
+    message = f"{PLUGIN}{ONNXSIM}'FuseQKV' (did you mean 'fuse_qkv'?){NOW}"
+    assert completed.stderr == f"hookpatch: error: {message} [hookpatch explain OptionsError]\n"
 
 
 LATE = """
@@ -131,7 +133,7 @@ def test_wrong_name_in_a_block_before_onnxsim_is_imported_is_a_warning(
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "problem"),
     [
         (None, "'passes' must be given"),
         ({"onnxsim_skip": {"passes": []}}, "'passes' is empty; name the passes to skip, or leave the plugin out"),
@@ -139,11 +141,11 @@ def test_wrong_name_in_a_block_before_onnxsim_is_imported_is_a_warning(
         ({"onnxsim_skip": {"passes": ["fuse_qkv", 3]}}, "Expected 'str', got 'int' - at 'passes[1]'"),
     ],
 )
-def test_options_that_say_nothing_are_refused(options: dict[str, dict[str, object]] | None, told: str) -> None:
+def test_options_that_say_nothing_are_refused(options: dict[str, dict[str, object]] | None, problem: str) -> None:
     """Refuse at once: no list, an empty list, a list without names."""
     with pytest.raises(errors.OptionsError) as caught:
         hookpatch.active("onnxsim_skip", options=options)
-    assert str(caught.value) == f"{PLUGIN}{told}; it takes passes: list[str]"
+    assert str(caught.value) == f"{PLUGIN}{problem}; it takes passes: list[str]"
 
 
 def test_scope_task_is_refused() -> None:
@@ -161,16 +163,16 @@ def test_all_passes_that_the_release_runs_are_known(simplified: Callable[[], Cou
     """Before the first model too, when the lists of onnxsim itself lack some: `python -m hookpatch_onnxsim`."""
     completed = run("-m", "hookpatch_onnxsim")
     assert (completed.returncode, completed.stderr) == (0, "")
-    known = completed.stdout.split()
-    assert known == sorted(set(known))
+    listed = completed.stdout.split()
+    assert listed == sorted(set(listed))
     simplified()  # registers the late passes
     extension = onnxsim.onnx_simplifier.C
     lists = [getattr(extension, name) for name in dir(extension) if name.endswith("_optimizers")]
     assert len(lists) == (0 if installed < Version("0.6.3") else 1 if installed < Version("0.8") else 2)
-    assert {name for names in lists for name in names()} <= set(known)
-    assert ("fuse_matmul_add_bias_into_gemm_batched" in known) == (installed >= Version("0.7.1"))
-    assert ("rewrite_where" in known) == (installed >= Version("0.6"))
-    assert len(known) == {"0.4.36": 38, "0.6.5": 39, "0.7.3": 45, "0.8.1": 174}[str(installed)]
+    assert {name for names in lists for name in names()} <= set(listed)
+    assert ("fuse_matmul_add_bias_into_gemm_batched" in listed) == (installed >= Version("0.7.1"))
+    assert ("rewrite_where" in listed) == (installed >= Version("0.6"))
+    assert len(listed) == {"0.4.36": 38, "0.6.5": 39, "0.7.3": 45, "0.8.1": 174}[str(installed)]
 
 
 def test_plugins_import_neither_onnx_nor_onnxsim() -> None:
@@ -182,6 +184,6 @@ def test_plugins_import_neither_onnx_nor_onnxsim() -> None:
         HOOKPATCH_OPTIONS=json.dumps({"onnxsim_skip": {"passes": ["fuse_qkv"]}}),
     )
     assert (completed.returncode, completed.stdout) == (0, "[]\n")
-    said = completed.stderr.splitlines()
-    assert len(said) == 4  # onnxsim_skip has two patches
-    assert all(line.endswith("was never applied: the program did not import onnxsim.onnx_simplifier") for line in said)
+    lines = completed.stderr.splitlines()
+    assert len(lines) == 4  # onnxsim_skip has two patches
+    assert all(line.endswith("was never applied: the program did not import onnxsim.onnx_simplifier") for line in lines)
