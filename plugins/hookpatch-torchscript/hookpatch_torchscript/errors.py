@@ -43,8 +43,8 @@ class TraceGuardError(HookpatchError):
         self.call: Final = call
         self.place: Final = place
         self.verdicts: Final = tuple(verdicts)
-        said = "\n".join(str(verdict) for verdict in verdicts)
-        super().__init__(f"{call} at {place}: {said}\n  or leave out fail=true of plugin 'trace_guard'")
+        text = "\n".join(str(verdict) for verdict in verdicts)
+        super().__init__(f"{call} at {place}: {text}\n  or leave out fail=true of plugin 'trace_guard'")
 
 
 class TraceGuardWarning(HookpatchWarning):

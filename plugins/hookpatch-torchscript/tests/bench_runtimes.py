@@ -23,16 +23,22 @@ BEGIN, END = "<!-- figures: make bench-runtimes -->\n", "<!-- end of figures -->
 HEADS = ("mode", "prepare", "median", "IQR", "samples / s", "speed-up", "memory, prepare", "memory, run", "differs by")
 
 
-def measured(asked: argparse.Namespace) -> Iterator[tuple[str, Comparison]]:
+def measured(arguments: argparse.Namespace) -> Iterator[tuple[str, Comparison]]:
     for name, factory in MODELS.items():
         plan = Plan(
-            f"hookpatch_torchscript.models:{factory}", modes_of(None), asked.threads, asked.seconds, asked.repeat
+            f"hookpatch_torchscript.models:{factory}",
+            modes_of(None),
+            arguments.threads,
+            arguments.seconds,
+            arguments.repeat,
         )
-        for setting in settings_of(asked.device, asked.dtype, asked.batch):
-            found = compare(plan, setting, lambda mode, at, what=f"{name}, {setting}": said(f"{what}: {mode}, {at}"))
-            if not isinstance(found, Comparison):
-                raise SystemExit(found.problem)
-            yield name, found
+        for setting in settings_of(arguments.device, arguments.dtype, arguments.batch):
+            comparison = compare(
+                plan, setting, lambda mode, number, label=f"{name}, {setting}": said(f"{label}: {mode}, {number}")
+            )
+            if not isinstance(comparison, Comparison):
+                raise SystemExit(comparison.problem)
+            yield name, comparison
 
 
 def said(line: str) -> None:
@@ -41,28 +47,34 @@ def said(line: str) -> None:
 
 def table(name: str, comparison: Comparison) -> str:
     lines = [f"**{name}**, {comparison.setting}\n", f"| {' | '.join(HEADS)} |", "|---" + "|--:" * 8 + "|"]
-    rest = []
+    failures = []
     for result in comparison.results:
         if result.median is None:
-            rest.append(f"- {result.mode} {'is WRONG' if result.status == 'differs' else 'fails'}: `{result.problem}`")
+            failures.append(
+                f"- {result.mode} {'is WRONG' if result.status == 'differs' else 'fails'}: `{result.problem}`"
+            )
         else:
             lines.append(f"| {' | '.join(cells(comparison, result))} |")
-    return "\n".join([*lines, *(["", *rest] if rest else [])]) + "\n"
+    return "\n".join([*lines, *(["", *failures] if failures else [])]) + "\n"
 
 
-def cells(comparison: Comparison, one: Result) -> list[str]:
+def cells(comparison: Comparison, result: Result) -> list[str]:
     row = [
-        one.mode,
-        figures.seconds(one.preparation),
-        figures.seconds(one.median),
-        figures.spread(one),
-        figures.digits(comparison.throughput(one)),
-        figures.times(comparison.speed_up(one)),
-        f"+{figures.size(one.preparing)}",
-        f"+{figures.size(one.running)}",
-        "-" if one.difference is None else f"{one.difference.absolute:.0e}" if one.difference.absolute else "0",
+        result.mode,
+        figures.seconds(result.preparation),
+        figures.seconds(result.median),
+        figures.spread(result),
+        figures.digits(comparison.throughput(result)),
+        figures.times(comparison.speed_up(result)),
+        f"+{figures.size(result.preparing)}",
+        f"+{figures.size(result.running)}",
+        "-"
+        if result.difference is None
+        else f"{result.difference.absolute:.0e}"
+        if result.difference.absolute
+        else "0",
     ]
-    return [f"**{cell}**" for cell in row] if one is comparison.fastest else row
+    return [f"**{cell}**" for cell in row] if result is comparison.fastest else row
 
 
 def main() -> None:
@@ -74,20 +86,24 @@ def main() -> None:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--repeat", type=int, default=3)
-    asked = parser.parse_args()
-    picture = asked.page.with_suffix(".svg")
+    arguments = parser.parse_args()
+    picture = arguments.page.with_suffix(".svg")
     check(picture)
-    head, _, rest = asked.page.read_text(encoding="utf-8").partition(BEGIN)
-    tail = rest.partition(END)[2]
-    found = list(measured(asked))
+    head, _, behind = arguments.page.read_text(encoding="utf-8").partition(BEGIN)
+    tail = behind.partition(END)[2]
+    comparisons = list(measured(arguments))
     how = (
-        f"{figures.on(found[0][1].machine)}. {asked.repeat} round{'s' if asked.repeat > 1 else ''}, "
-        f"each mode at least {asked.seconds:g} s a round.\n"
+        f"{figures.on(comparisons[0][1].machine)}. {arguments.repeat} round{'s' if arguments.repeat > 1 else ''}, "
+        f"each mode at least {arguments.seconds:g} s a round.\n"
     )
-    tables = "\n".join([how, *(table(name, one) for name, one in found)])
+    tables = "\n".join([how, *(table(name, comparison) for name, comparison in comparisons)])
     print(tables)
-    asked.page.write_text(f"{head}{BEGIN}\n{tables}\n{END}{tail}", encoding="utf-8")
-    draw(picture, "Ways to run a model", [(f"{name} · {one.setting}", one) for name, one in found])
+    arguments.page.write_text(f"{head}{BEGIN}\n{tables}\n{END}{tail}", encoding="utf-8")
+    draw(
+        picture,
+        "Ways to run a model",
+        [(f"{name} · {comparison.setting}", comparison) for name, comparison in comparisons],
+    )
 
 
 if __name__ == "__main__":

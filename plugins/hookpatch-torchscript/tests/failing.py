@@ -106,8 +106,8 @@ def mended(case: Case) -> tuple[Any, Any]:
     """Return the answers of the mended form, eager and scripted."""
     assert case.mended is not None
     torch.manual_seed(0)
-    thing = case.mended()
-    explanation = explain(thing)
+    mended_form = case.mended()
+    explanation = explain(mended_form)
     if explanation.error is not None:
         raise explanation.error
-    return thing(*case.inputs), explanation.scripted(*case.inputs)
+    return mended_form(*case.inputs), explanation.scripted(*case.inputs)

@@ -148,11 +148,11 @@ LANGUAGE: dict[str, dict[str, Any]] = {
 def models() -> dict[str, Any]:
     """Return a function for each model of transformers, built from a configuration."""
     torch.manual_seed(0)
-    made = {}
+    built = {}
     for name, sizes in LANGUAGE.items():
         config = getattr(transformers, f"{name}Config")(**sizes)
-        made[name] = getattr(transformers, f"{name}Model")(config).eval()
-    return made
+        built[name] = getattr(transformers, f"{name}Model")(config).eval()
+    return built
 
 
 @pytest.mark.parametrize("name", LANGUAGE)
@@ -184,10 +184,10 @@ def test_line_is_named_in_the_file_that_it_is_in(
     assert failure is not None
     forward = inspect.unwrap(type(model.get_submodule(failure.path or "")).forward)
     lines, first = inspect.getsourcelines(forward)
-    at = next(number for number, line in enumerate(lines, first) if line.strip().startswith("**kwargs"))
+    line_number = next(number for number, line in enumerate(lines, first) if line.strip().startswith("**kwargs"))
     assert failure.problem == "**kwargs takes arguments by any name, and TorchScript needs each by its name"
     assert failure.place is not None
-    assert (failure.place.file, failure.place.line) == (inspect.getsourcefile(forward), at)
+    assert (failure.place.file, failure.place.line) == (inspect.getsourcefile(forward), line_number)
     assert failure.inside == forward.__qualname__
 
 

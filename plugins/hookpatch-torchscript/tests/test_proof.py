@@ -372,13 +372,13 @@ def load(tmp_path: Path) -> Any:
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
-        made.append(spec.name)
+        module_names.append(spec.name)
         spec.loader.exec_module(module)
         return module
 
-    made: list[str] = []
+    module_names: list[str] = []
     yield load
-    for name in made:
+    for name in module_names:
         del sys.modules[name]
 
 
@@ -387,15 +387,15 @@ def _answer(called: Any, inputs: tuple[Any, ...]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("known", [False, True], ids=["guessed", "given"])
-def test_a_remedy_that_is_printed_works(name: str, known: bool, load: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_given", [False, True], ids=["guessed", "given"])
+def test_a_remedy_that_is_printed_works(name: str, is_given: bool, load: Any, tmp_path: Path) -> None:
     """The diff is as expected. A file patched with the diff by ``patch`` can be scripted, and answers as before."""
     source, inputs, lines = MODELS[name]
     module = load(HEAD + source)
     torch.manual_seed(0)
     net = module.Net()
     before = {key: value.clone() for key, value in net.state_dict().items()}
-    explanation = explain(net, inputs=inputs if known else None)
+    explanation = explain(net, inputs=inputs if is_given else None)
     assert explanation.error is not None
     assert explanation.failure.proof is not None, explanation.error.__notes__
     diff = explanation.failure.proof.diff
@@ -497,10 +497,10 @@ class CallsDoubled(torch.nn.Module):
 )
 def test_a_decorator_that_scripting_leaves_out_is_said(cls: Any, function: str, decorator: str) -> None:
     explanation = explain(cls())
-    (said,) = explanation.dropped
-    assert said.startswith(f"{function}: the result lacks its decorator {decorator} (")
+    (dropped,) = explanation.dropped
+    assert dropped.startswith(f"{function}: the result lacks its decorator {decorator} (")
     assert f"  dropped {function}: the result lacks its decorator" in str(explanation)
-    assert explanation.to_dict()["dropped"] == [said]
+    assert explanation.to_dict()["dropped"] == [dropped]
     if decorator == "doubled":
         assert not torch.equal(explanation.scripted(torch.ones(2)), cls()(torch.ones(2)))
 

@@ -134,9 +134,9 @@ def ran(*words: str) -> Done:
 
 def refused(*words: str) -> str:
     """Return the message of the error that ends the command."""
-    done = ran(*words)
-    assert isinstance(done.exception, RuntimesError), done.output
-    return str(done.exception)
+    result = ran(*words)
+    assert isinstance(result.exception, RuntimesError), result.output
+    return str(result.exception)
 
 
 def tried(factory: str, mode: str, device: str = "cpu", dtype: str = "float32") -> Trial | Refusal:
@@ -151,31 +151,31 @@ def tried(factory: str, mode: str, device: str = "cpu", dtype: str = "float32") 
 def test_every_mode_is_measured_and_agrees(nets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All modes are measured, with keywords too, as JSON and as a picture. JSON is free of the factory's prints."""
     monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of processes for a single kernel
-    done = ran("nets.py:two", "--batch", "3", "--seconds", "0.02", "--threads", "1", "--json", "--plot", "two.svg")
-    assert (done.stderr, done.exit_code) == ("", 0), done.output
-    told = json.loads(done.stdout)
-    assert list(told) == ["version", "factory", "method", "notes", "settings"]
-    assert (told["version"], told["factory"], told["notes"]) == (1, "nets.py:two", [])
-    assert told["method"] == {"seconds": 0.02, "repeat": 1, "warm_up": 3}
-    (setting,) = told["settings"]
+    result = ran("nets.py:two", "--batch", "3", "--seconds", "0.02", "--threads", "1", "--json", "--plot", "two.svg")
+    assert (result.stderr, result.exit_code) == ("", 0), result.output
+    report = json.loads(result.stdout)
+    assert list(report) == ["version", "factory", "method", "notes", "settings"]
+    assert (report["version"], report["factory"], report["notes"]) == (1, "nets.py:two", [])
+    assert report["method"] == {"seconds": 0.02, "repeat": 1, "warm_up": 3}
+    (setting,) = report["settings"]
     assert {name: setting[name] for name in ("device", "dtype", "batch")} == {
         "device": "cpu",
         "dtype": "float32",
         "batch": 3,
     }
     assert (setting["machine"]["torch"], setting["machine"]["threads"]) == (torch.__version__, 1)
-    assert [one["mode"] for one in setting["results"]] == list(MODES)
+    assert [row["mode"] for row in setting["results"]] == list(MODES)
     eager = setting["results"][0]
-    for one in setting["results"]:
-        assert (one["status"], one["problem"]) == ("ok", None)
-        assert one["preparation"] > one["median"] > 0
-        assert one["samples_per_second"] == pytest.approx(3 / one["median"])
-        assert one["speed_up"] == pytest.approx(eager["median"] / one["median"])
-        assert one["blocks"] == 1 or one["quartiles"][0] <= one["median"] <= one["quartiles"][1]
-        assert one["memory"]["preparing"] >= 0
-        assert one["memory"]["running"] >= 0
-        assert one["difference"]["relative"] <= one["difference"]["tolerance"]
-        assert one["difference"]["output"] in ("logits", "positive")
+    for row in setting["results"]:
+        assert (row["status"], row["problem"]) == ("ok", None)
+        assert row["preparation"] > row["median"] > 0
+        assert row["samples_per_second"] == pytest.approx(3 / row["median"])
+        assert row["speed_up"] == pytest.approx(eager["median"] / row["median"])
+        assert row["blocks"] == 1 or row["quartiles"][0] <= row["median"] <= row["quartiles"][1]
+        assert row["memory"]["preparing"] >= 0
+        assert row["memory"]["running"] >= 0
+        assert row["difference"]["relative"] <= row["difference"]["tolerance"]
+        assert row["difference"]["output"] in ("logits", "positive")
     picture = Path("two.svg").read_text()
     assert all(f">{mode}<" in picture for mode in MODES)
 
@@ -201,30 +201,30 @@ def test_what_fails_does_not_keep_the_others(nets: Path) -> None:
 
 def test_wrong_answer_has_no_figures(nets: Path) -> None:
     """A wrong answer is reported with the output and the distance from eager's answer, without any times."""
-    found = tried("gate", "trace")
-    assert isinstance(found, Trial)
-    assert found.difference is not None
-    far, of = found.difference.absolute, found.difference.relative
-    assert (found.status, found.times, found.preparation, found.running) == ("differs", (), None, None)
-    assert found.problem == (
+    trial = tried("gate", "trace")
+    assert isinstance(trial, Trial)
+    assert trial.difference is not None
+    far, of = trial.difference.absolute, trial.difference.relative
+    assert (trial.status, trial.times, trial.preparation, trial.running) == ("differs", (), None, None)
+    assert trial.problem == (
         f"gated is {far:.2g} from eager's, {of:.2g} of its greatest magnitude; 1e-04 is allowed for float32"
     )
 
 
 def test_model_that_draws_random_numbers_is_named(nets: Path) -> None:
     """A model with random answers is reported, since no mode can be compared with the model."""
-    found = tried("noise", "eager")
-    assert isinstance(found, Trial)
-    assert found.difference is not None
-    apart = f"output: {found.difference.absolute:.2g} apart"
-    assert found.problem == f"the model answers one input in two ways ({apart}); nothing can be compared with it"
+    trial = tried("noise", "eager")
+    assert isinstance(trial, Trial)
+    assert trial.difference is not None
+    apart = f"output: {trial.difference.absolute:.2g} apart"
+    assert trial.problem == f"the model answers one input in two ways ({apart}); nothing can be compared with it"
 
 
 def test_model_that_writes_to_its_input_is_compared_on_fresh_ones(nets: Path) -> None:
     """A model that writes to inputs gets fresh copies of the factory's inputs for each answer."""
-    found = tried("writes", "eager")
-    assert isinstance(found, Trial)
-    assert (found.status, found.problem) == ("ok", None)
+    trial = tried("writes", "eager")
+    assert isinstance(trial, Trial)
+    assert (trial.status, trial.problem) == ("ok", None)
 
 
 @pytest.mark.parametrize(
@@ -242,9 +242,9 @@ def test_model_that_writes_to_its_input_is_compared_on_fresh_ones(nets: Path) ->
 )
 def test_reason_is_torch_s_own_in_a_line(nets: Path, factory: str, mode: str, problem: str) -> None:
     """The reason is the first error of the chain, in one line, with the model's line."""
-    found = tried(factory, mode)
-    assert isinstance(found, Trial)
-    assert (found.status, found.problem) == ("failed", problem)
+    trial = tried(factory, mode)
+    assert isinstance(trial, Trial)
+    assert (trial.status, trial.problem) == ("failed", problem)
 
 
 def test_reason_of_onnxruntime() -> None:
@@ -260,18 +260,18 @@ def test_onnxruntime_makes_new_outputs() -> None:
     text = '<ir_version: 10, opset_import: ["": 20]> twice (float[2] x) => (float[2] y) { y = Add(x, x) }'
     session = onnxruntime.InferenceSession(onnx.parser.parse_model(text).SerializeToString())
     call = running(session, [(session.get_inputs()[0], torch.tensor([1.0, 2.0]))], torch.device("cpu"))
-    (one,) = call()
-    (two,) = call()
-    assert one.tolist() == two.tolist() == [2.0, 4.0]
-    assert one.data_ptr() != two.data_ptr()
+    (first,) = call()
+    (second,) = call()
+    assert first.tolist() == second.tolist() == [2.0, 4.0]
+    assert first.data_ptr() != second.data_ptr()
 
 
 def test_half_is_measured_where_a_mode_has_it(nets: Path) -> None:
     """Parameters, inputs and the tolerance follow --dtype."""
-    found = tried("net", "script", dtype="bfloat16")
-    assert isinstance(found, Trial)
-    assert found.difference is not None
-    assert (found.status, found.difference.tolerance) == ("ok", 5e-2)
+    trial = tried("net", "script", dtype="bfloat16")
+    assert isinstance(trial, Trial)
+    assert trial.difference is not None
+    assert (trial.status, trial.difference.tolerance) == ("ok", 5e-2)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the device is there")
@@ -397,4 +397,4 @@ def test_ready_factories_have_the_known_shapes(factory: Callable[[int], Any], ki
         model, inputs, *keywords = factory(3)
     assert isinstance(model, kind)
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters
-    assert {len(one) for one in (*inputs, *(keywords[0].values() if keywords else ()))} == {3}
+    assert {len(tensor) for tensor in (*inputs, *(keywords[0].values() if keywords else ()))} == {3}

@@ -44,23 +44,29 @@ ALL = compared(good("eager", 0.010, 0.0101, 0.0102), WRONG, FAILED, good("compil
 
 def test_rounds_are_pooled() -> None:
     """Times of all rounds count alike; of preparations the median, of memory the most."""
-    one = Trial("ok", None, 1.0, (1.0, 2.0), 10, 5)
-    two = Trial("ok", None, 3.0, (3.0, 4.0, 5.0), 7, 6)
-    both = Result("trace", (one, two))
-    assert (both.median, both.quartiles, both.blocks) == (3.0, (2.0, 4.0), 5)
-    assert (both.preparation, both.preparing, both.running) == (2.0, 10, 6)
+    first = Trial("ok", None, 1.0, (1.0, 2.0), 10, 5)
+    second = Trial("ok", None, 3.0, (3.0, 4.0, 5.0), 7, 6)
+    result = Result("trace", (first, second))
+    assert (result.median, result.quartiles, result.blocks) == (3.0, (2.0, 4.0), 5)
+    assert (result.preparation, result.preparing, result.running) == (2.0, 10, 6)
     assert Result("trace", (Trial("ok", None, 1.0, (1.0,)),)).quartiles is None
 
 
 def test_mode_that_fails_in_a_later_round_has_no_figures() -> None:
     """A mode that fails in a later round has no figures. The problem names the round."""
-    both = Result("trace", (Trial("ok", None, 1.0, (1.0, 2.0), 10, 5), Trial("failed", "out of memory")))
-    assert (both.status, both.problem) == ("failed", "in round 2: out of memory")
-    assert (both.median, both.preparation, both.preparing, both.running, both.blocks) == (None, None, None, None, 0)
+    result = Result("trace", (Trial("ok", None, 1.0, (1.0, 2.0), 10, 5), Trial("failed", "out of memory")))
+    assert (result.status, result.problem) == ("failed", "in round 2: out of memory")
+    assert (result.median, result.preparation, result.preparing, result.running, result.blocks) == (
+        None,
+        None,
+        None,
+        None,
+        0,
+    )
 
 
 @pytest.mark.parametrize(
-    ("results", "asked", "status"),
+    ("results", "are_modes_named", "status"),
     [
         ([good("eager", 1.0)], True, 0),
         ([good("eager", 1.0), FAILED], False, 0),
@@ -69,9 +75,9 @@ def test_mode_that_fails_in_a_later_round_has_no_figures() -> None:
         ([Result("eager", (Trial("failed", "no"),))], False, 1),
     ],
 )
-def test_exit_status(results: list[Result], asked: bool, status: int) -> None:
+def test_exit_status(results: list[Result], are_modes_named: bool, status: int) -> None:
     """The status is 1 for a wrong answer, for a failure of a requested mode, and for a failure of eager."""
-    assert status_of([compared(*results)], asked) == status
+    assert status_of([compared(*results)], are_modes_named) == status
 
 
 def test_modes_that_a_python_does_not_have() -> None:
@@ -84,7 +90,7 @@ def test_modes_that_a_python_does_not_have() -> None:
 
 
 @pytest.mark.parametrize(
-    ("eager", "other", "found"),
+    ("eager", "answer", "expected"),
     [
         (torch.ones(2), torch.tensor([1.0, 1.5]), ("output", 0.5, 0.5, 1e-4)),
         ((torch.ones(2), torch.full((1,), 4.0)), [torch.ones(2), torch.full((1,), 6.0)], ("[1]", 2.0, 0.5, 1e-4)),
@@ -101,33 +107,33 @@ def test_modes_that_a_python_does_not_have() -> None:
         ),
     ],
 )
-def test_where_two_answers_are_farthest(eager: Any, other: Any, found: tuple[str, float, float, float]) -> None:
+def test_where_two_answers_are_farthest(eager: Any, answer: Any, expected: tuple[str, float, float, float]) -> None:
     """All tensors are compared, in order; relative to the greatest magnitude; whole numbers exactly."""
-    assert difference(tensors(eager), tensors(other)) == Difference(*found)
+    assert difference(tensors(eager), tensors(answer)) == Difference(*expected)
 
 
 @pytest.mark.parametrize(
-    ("eager", "other", "problem"),
+    ("eager", "answer", "problem"),
     [
         (torch.ones(2), torch.ones(3), "output: eager's shape is [2], its shape is [3]"),
         ((torch.ones(2), torch.ones(2)), torch.ones(2), "eager returns 2 tensors, it 1 tensor"),
         (None, None, "eager returns no tensor: there is nothing to compare"),
     ],
 )
-def test_answers_of_other_shapes(eager: Any, other: Any, problem: str) -> None:
+def test_answers_of_other_shapes(eager: Any, answer: Any, problem: str) -> None:
     """Answers of different shapes are an error, without broadcasting."""
     with pytest.raises(OtherAnswerError) as caught:
-        difference(tensors(eager), tensors(other))
+        difference(tensors(eager), tensors(answer))
     assert str(caught.value) == problem
 
 
 def test_figures_have_three_digits() -> None:
     """A figure has three digits and a fitting unit."""
-    assert [figures.seconds(one) for one in (None, 1.423, 0.99951, 0.0123, 85.6e-6)] == [
+    assert [figures.seconds(value) for value in (None, 1.423, 0.99951, 0.0123, 85.6e-6)] == [
         *("-", "1.42 s", "1.00 s", "12.3 ms", "85.6 µs")
     ]
-    assert [figures.size(one) for one in (None, 85_200_000, 1_210_000_000)] == ["-", "85 MB", "1.21 GB"]
-    assert [figures.times(one) for one in (None, 0.0032, 0.99, 1.0, 34.56, 183.2)] == [
+    assert [figures.size(value) for value in (None, 85_200_000, 1_210_000_000)] == ["-", "85 MB", "1.21 GB"]
+    assert [figures.times(value) for value in (None, 0.0032, 0.99, 1.0, 34.56, 183.2)] == [
         *("-", "0.0032x", "0.99x", "1.00x", "34.6x", "183x")
     ]
 

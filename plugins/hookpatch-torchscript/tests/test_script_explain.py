@@ -168,7 +168,7 @@ def nets(tmp_path: Path) -> Iterator[Any]:
 
 def line(code: str) -> int:
     """Return the number of the line with the code in the models' file."""
-    return [one.strip() for one in NETS.splitlines()].index(code) + 1
+    return [text.strip() for text in NETS.splitlines()].index(code) + 1
 
 
 @pytest.fixture(scope="module")
@@ -207,8 +207,8 @@ def test_each_attribute_has_a_row_that_says_how_its_type_was_known(everything: E
         "relu": ("builtin_function_or_method", "aten::relu", "builtin function"),
         "count": ("int", "int", "inferred"),
     }
-    (thing,) = [attribute for attribute in everything.modules[0].attributes if attribute.name == "thing"]
-    assert thing.problem == "its value is of the Python type nets_to_script.Thing, which TorchScript does not have"
+    (failed,) = [attribute for attribute in everything.modules[0].attributes if attribute.name == "thing"]
+    assert failed.problem == "its value is of the Python type nets_to_script.Thing, which TorchScript does not have"
     (weight,) = [attribute for attribute in everything.modules[2].attributes if attribute.name == "weight"]
     assert (weight.python_type, weight.torchscript_type, weight.known_by) == (
         "Parameter float32[2]",
@@ -219,8 +219,8 @@ def test_each_attribute_has_a_row_that_says_how_its_type_was_known(everything: E
 
 def test_each_module_has_its_path_class_line_and_origin_of_its_type(everything: Explanation) -> None:
     """Modules are listed in the model's order. A type is new, or shared with the first module of the type."""
-    found = [(one.path, one.class_name, one.origin, one.shared_with) for one in everything.modules]
-    assert found == [
+    rows = [(module.path, module.class_name, module.origin, module.shared_with) for module in everything.modules]
+    assert rows == [
         ("", "Everything", "new", None),
         ("layers", "ModuleList", "new", None),
         ("layers.0", "Scale", "new", None),
@@ -265,7 +265,7 @@ def test_each_method_says_from_where_it_was_reached(everything: Explanation) -> 
 def test_function_that_a_function_calls_is_reached_from_it(nets: Any) -> None:
     """A function called by a function has the caller and the line of the call."""
     methods = [(method.name, method.reached_from, method.reached_at) for method in explain(nets.Caller()).methods]
-    assert [(name, caller, at.line if at else None) for name, caller, at in methods] == [
+    assert [(name, caller, place.line if place else None) for name, caller, place in methods] == [
         ("Caller.forward", None, None),
         ("outer", "Caller.forward", line("return outer(x)")),
         ("inner", "outer", line("return inner(x) + 1")),
@@ -309,8 +309,8 @@ def test_tree_is_plain_in_a_log_and_coloured_in_a_terminal(nets: Any) -> None:
     explanation = explain(nets.Caller())
     numbers = re.compile(r"\d+(\.\d+)?( m?s\b)?")
     plain = re.sub(r" +$", "", str(explanation), flags=re.MULTILINE)
-    squeezed = [re.sub(r" {2,}", "  ", numbers.sub("#", one)) for one in plain.splitlines()]
-    assert squeezed == [re.sub(r" {2,}", "  ", one) for one in TREE.splitlines()]
+    squeezed = [re.sub(r" {2,}", "  ", numbers.sub("#", text)) for text in plain.splitlines()]
+    assert squeezed == [re.sub(r" {2,}", "  ", text) for text in TREE.splitlines()]
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -355,8 +355,10 @@ def test_each_outermost_call_is_written(nets: Any, tmp_path: Path) -> None:
     with active(to=str(tmp_path / "all.txt")):
         scripted(nets.Caller())
         scripted(nets.Everything())
-    assert [one for one in (tmp_path / "all.txt").read_text().splitlines() if one.startswith("torch.jit.script ")] == [
-        one for one in (tmp_path / "all.txt").read_text().splitlines() if "  called at test_script_explain.py" in one
+    assert [
+        text for text in (tmp_path / "all.txt").read_text().splitlines() if text.startswith("torch.jit.script ")
+    ] == [
+        text for text in (tmp_path / "all.txt").read_text().splitlines() if "  called at test_script_explain.py" in text
     ]
     with active(to=f"{tmp_path}/each/", form="json"):
         scripted(nets.Caller())
@@ -371,8 +373,8 @@ def test_failures_only_leaves_out_what_was_scripted(nets: Any, capsys: pytest.Ca
         scripted(nets.Caller())
         with pytest.raises(RuntimeError) as raised:
             scripted(nets.Unannotated())
-    (said,) = capsys.readouterr().err.splitlines()
-    failure = json.loads(said)["failure"]
+    (text,) = capsys.readouterr().err.splitlines()
+    failure = json.loads(text)["failure"]
     assert failure["problem"] in raised.value.__notes__[0]
     assert failure["place"]["line"] == line("return x[:, range(n)]")
 
@@ -385,7 +387,7 @@ def test_what_cannot_be_written_is_a_warning(nets: Any, tmp_path: Path) -> None:
     )
     with active(to=f"{tmp_path}/none/all.txt"), pytest.warns(NotWrittenWarning) as warned:
         assert scripted(nets.doubled)(torch.ones(1)).item() == 2
-    assert [str(one.message) for one in warned] == [message]
+    assert [str(warning.message) for warning in warned] == [message]
 
 
 def passing_on(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
@@ -419,11 +421,11 @@ def test_type_store_is_as_it_would_be(nets: Any, tmp_path: Path) -> None:
     store = torch.jit._recursive.concrete_type_store
     with active(to=f"{tmp_path}/each/", form="json"):
         first = scripted(nets.Caller())
-        held = dict(store.type_store), {cls: list(kept) for cls, kept in store.type_store.items()}
+        before = dict(store.type_store), {cls: list(types) for cls, types in store.type_store.items()}
         compiled = set(store.methods_compiled)
         assert [module.class_name for module in explain(nets.Everything()).modules][:2] == ["Everything", "ModuleList"]
-        assert dict(store.type_store) == held[0]
-        assert {cls: list(kept) for cls, kept in store.type_store.items()} == held[1]
+        assert dict(store.type_store) == before[0]
+        assert {cls: list(types) for cls, types in store.type_store.items()} == before[1]
         assert store.methods_compiled == compiled
         second = scripted(nets.Caller())
     assert first._c._type() == second._c._type()
@@ -482,12 +484,12 @@ def test_calls_in_an_export_are_recorded(nets: Any, tmp_path: Path) -> None:
 
 def test_each_thread_has_its_own_record(nets: Any) -> None:
     """Concurrent calls have separate records, and torch is patched only for the scripting thread."""
-    found: dict[int, list[str]] = {}
+    class_names: dict[int, list[str]] = {}
     barrier = threading.Barrier(2)
 
     def run(number: int, make: Callable[[], Any]) -> None:
         barrier.wait()
-        found[number] = [module.class_name for module in explain(make()).modules]
+        class_names[number] = [module.class_name for module in explain(make()).modules]
 
     makes = (nets.Caller, nets.Unannotated)
     threads = [threading.Thread(target=run, args=(number, make)) for number, make in enumerate(makes)]
@@ -495,7 +497,7 @@ def test_each_thread_has_its_own_record(nets: Any) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == {0: ["Caller"], 1: ["Unannotated"]}
+    assert class_names == {0: ["Caller"], 1: ["Unannotated"]}
 
 
 def test_compiled_code_is_kept(nets: Any, tmp_path: Path) -> None:

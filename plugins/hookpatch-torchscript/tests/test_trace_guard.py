@@ -127,8 +127,8 @@ def test_fail_ends_the_script_and_without_the_scan_too(vendor: Path) -> None:
     )
 
     assert (failed.returncode, failed.stdout) == (1, "")
-    said = f"TraceGuardError: torch.jit.trace at {vendor}:26: the trace of Net ({vendor.with_name('nets.py')}:5) dis"
-    assert said in failed.stderr
+    message = f"TraceGuardError: torch.jit.trace at {vendor}:26: the trace of Net ({vendor.with_name('nets.py')}:5) dis"
+    assert message in failed.stderr
     assert failed.stderr.endswith(
         "  answers  eager 10.0, the trace 6.0 at [0, 0]\n"
         "  line     install hookpatch-export, and the line that decided is named\n"
@@ -148,12 +148,12 @@ def small(x: Tensor) -> Tensor:
 
 def told(trace: Callable[[], Any], **options: Any) -> list[TraceGuardWarning]:
     """Return the plugin's warnings during a trace."""
-    given = {"trace_guard": options}
-    with hookpatch.active("trace_guard", options=given), warnings.catch_warnings(record=True) as seen:
+    plugin_options = {"trace_guard": options}
+    with hookpatch.active("trace_guard", options=plugin_options), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", TraceGuardWarning)
         trace()
-    return [one.message for one in seen if isinstance(one.message, TraceGuardWarning)]
+    return [warning.message for warning in caught if isinstance(warning.message, TraceGuardWarning)]
 
 
 class Two(nn.Module):
@@ -172,29 +172,29 @@ def test_each_method_of_trace_module_is_compared() -> None:
     """Each method of trace_module is compared, and named. A method with a true trace gives no warning."""
     example = {"forward": torch.ones(4, 3), "encode": (torch.ones(4, 3), torch.tensor(2.0))}
 
-    (one,) = told(lambda: torch.jit.trace_module(Two(), example))
+    (warning,) = told(lambda: torch.jit.trace_module(Two(), example))
 
-    assert one.call == "torch.jit.trace_module"
-    assert one.verdict.name == "Two.encode"
-    (only,) = one.verdict.disagreements
+    assert warning.call == "torch.jit.trace_module"
+    assert warning.verdict.name == "Two.encode"
+    (only,) = warning.verdict.disagreements
     assert only.words == "scale negated, batch 1"
     assert only.lost is not None
     assert only.lost.place is not None
     assert only.lost.place.code == "return self.linear(x) * (scale if scale > 0 else -scale)"
-    assert (one.place.file, "trace_module(Two(), example)" in one.place.code) == (__file__, True)
+    assert (warning.place.file, "trace_module(Two(), example)" in warning.place.code) == (__file__, True)
 
 
 def test_names_of_arguments_and_what_lies_in_them() -> None:
     """Keywords, dicts and tuples are compared, also by an early imported trace. A bound forward can be traced."""
 
     def nested(pair: tuple[Tensor, dict[str, Tensor]], flag: Tensor) -> Tensor:
-        first, others = pair
-        return first + others["y"] if flag else first
+        first, by_name = pair
+        return first + by_name["y"] if flag else first
 
     pair = torch.ones(2, 3), {"y": torch.ones(2, 3)}
-    (one,) = told(lambda: early(nested, example_kwarg_inputs={"pair": pair, "flag": torch.tensor(True)}))
-    assert one.verdict.name == "nested"
-    assert one.verdict.disagreements[0].shapes == (
+    (warning,) = told(lambda: early(nested, example_kwarg_inputs={"pair": pair, "flag": torch.tensor(True)}))
+    assert warning.verdict.name == "nested"
+    assert warning.verdict.disagreements[0].shapes == (
         "pair[0]: float32[1, 1]",
         "pair[1]['y']: float32[1, 1]",
         "flag: bool[]",
@@ -228,8 +228,8 @@ def test_scripted_and_traced_in_each_other() -> None:
         model = torch.jit.script(HoldsScripted(torch.jit.trace(small, torch.full((4, 3), 5.0))))
         assert model(torch.full((1, 3), 5.0)).tolist() == [[7.0] * 3]  # and not 11, by the other branch
 
-    (one,) = told(scripted_with_a_trace)
-    assert (one.verdict.name, one.verdict.disagreements[0].words) == ("small", "batch 1, x.shape[1] = 1")
+    (warning,) = told(scripted_with_a_trace)
+    assert (warning.verdict.name, warning.verdict.disagreements[0].words) == ("small", "batch 1, x.shape[1] = 1")
     inside = torch.jit.trace(small, torch.ones(4, 3))
     assert told(lambda: torch.jit.trace(HoldsScripted(inside), torch.ones(4, 3))) == []  # agrees with inside
     assert told(lambda: torch.jit.trace(inside, torch.ones(4, 3))) == []
@@ -278,20 +278,20 @@ def test_counter_is_told_as_what_it_is() -> None:
 
 def test_function_and_what_it_holds_are_as_before() -> None:
     """A module in a closure and a list among the globals stay unchanged: the runs use copies."""
-    net, seen = nn.BatchNorm1d(3).requires_grad_(False), [0]
+    net, calls = nn.BatchNorm1d(3).requires_grad_(False), [0]
 
     def held(x: Tensor) -> Tensor:
-        seen[0] += 1
+        calls[0] += 1
         y: Tensor = net(x)
         return y
 
     traced = torch.jit.trace(held, torch.rand(4, 3), check_trace=False)
     before = net.running_mean.clone()
-    versions = [one._version for one in (*net.parameters(), *net.buffers())]
+    versions = [tensor._version for tensor in (*net.parameters(), *net.buffers())]
     assert guard(traced, held, torch.rand(4, 3)).agrees
-    assert seen == [1]
+    assert calls == [1]
     assert torch.equal(net.running_mean, before)
-    assert [one._version for one in (*net.parameters(), *net.buffers())] == versions
+    assert [tensor._version for tensor in (*net.parameters(), *net.buffers())] == versions
 
 
 # --- options

@@ -148,8 +148,8 @@ class LengthOfList(nn.Module):
 
 
 class OrderOfDict(nn.Module):
-    def forward(self, held: dict[str, Tensor]) -> Tensor:
-        first, second = held.values()
+    def forward(self, pair: dict[str, Tensor]) -> Tensor:
+        first, second = pair.values()
         return first - second
 
 
@@ -202,13 +202,13 @@ def test_lie_is_found_with_its_line(name: str) -> None:
 
     verdict = guard(torch.jit.trace(model, example), model, example)
 
-    found = [
+    lines = [
         (disagreement.lost.place.line, "lost")
         for disagreement in verdict.disagreements
         if disagreement.lost and disagreement.lost.place
     ]
-    found += [(each.place.line, "baked") for disagreement in verdict.disagreements for each in disagreement.baked]
-    assert found == marked(globals()[name]), str(verdict)
+    lines += [(each.place.line, "baked") for disagreement in verdict.disagreements for each in disagreement.baked]
+    assert lines == marked(globals()[name]), str(verdict)
 
 
 def marked(owner: Any) -> list[tuple[int, str]]:
@@ -346,7 +346,7 @@ def test_truth_is_no_lie(name: str) -> None:
     """A true trace has no disagreement after several compared inputs."""
     make, example = TRUTHS[name]
     model = make()
-    traced = torch.jit.trace(model, tuple(one.clone() for one in example), check_trace=False)
+    traced = torch.jit.trace(model, tuple(tensor.clone() for tensor in example), check_trace=False)
 
     verdict = guard(traced, model, example)
 

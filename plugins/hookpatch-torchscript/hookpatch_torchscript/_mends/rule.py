@@ -60,9 +60,9 @@ class Rule:
         expression = groups["operand"] if "found" in groups else failed.expression
         for pattern, text in ((self.at, expression), (self.through, failed.through)):
             if pattern is not None:
-                if (here := re.search(pattern, text)) is None:
+                if (submatch := re.search(pattern, text)) is None:
                     return None
-                groups |= {name: text for name, text in here.groupdict().items() if text is not None}
+                groups |= {name: text for name, text in submatch.groupdict().items() if text is not None}
         return groups
 
 

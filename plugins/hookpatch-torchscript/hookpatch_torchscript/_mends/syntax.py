@@ -9,8 +9,8 @@ from hookpatch_torchscript._mends.rule import Rule
 _VARARGS: Final = r"can't take variable number of arguments or use keyword-only arguments with defaults"
 
 
-def _syntax(says: str, what: str, mend: str) -> Rule:
-    return Rule(rf"^{says} aren't supported", f"{what} in TorchScript", mend)
+def _syntax(says: str, feature: str, mend: str) -> Rule:
+    return Rule(rf"^{says} aren't supported", f"{feature} in TorchScript", mend)
 
 
 RULES: Final[tuple[Rule, ...]] = (

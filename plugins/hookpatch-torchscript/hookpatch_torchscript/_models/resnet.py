@@ -21,10 +21,10 @@ class Block(nn.Module):
         self.conv2 = nn.Conv2d(outside, outside, 3, 1, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(outside)
         self.relu = nn.ReLU()
-        same = stride == 1 and inside == outside
+        keeps_shape = stride == 1 and inside == outside
         self.past: nn.Module = (
             nn.Identity()
-            if same
+            if keeps_shape
             else nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
         )
 

@@ -74,19 +74,23 @@ def function_in(text: str, file: str, function: FunctionType) -> FunctionType:
         LookupError: the text has no such function, or the function needs another closure.
         SyntaxError: the text is no program.
     """
-    found = [one for one in _codes(compile(text, file, "exec")) if one.co_qualname == function.__code__.co_qualname]
-    if not found:
+    candidates = [
+        candidate
+        for candidate in _codes(compile(text, file, "exec"))
+        if candidate.co_qualname == function.__code__.co_qualname
+    ]
+    if not candidates:
         raise LookupError(function.__qualname__)
-    code = min(found, key=lambda one: abs(one.co_firstlineno - function.__code__.co_firstlineno))
+    code = min(candidates, key=lambda candidate: abs(candidate.co_firstlineno - function.__code__.co_firstlineno))
     cells: dict[str, CellType] = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     closure = tuple(cells[name] for name in code.co_freevars)
-    made = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
-    made.__kwdefaults__, made.__qualname__, made.__module__ = (
+    new_function = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
+    new_function.__kwdefaults__, new_function.__qualname__, new_function.__module__ = (
         function.__kwdefaults__,
         function.__qualname__,
         function.__module__,
     )
-    return made
+    return new_function
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -105,15 +109,15 @@ def with_class(model: Any, path: str, members: Mapping[str, Any], change: Change
         members: functions of the subclass, by name.
         change: annotations and values for the module.
     """
-    made = copied(model)
-    module = made.get_submodule(path)
+    model_copy = copied(model)
+    module = model_copy.get_submodule(path)
     cls = type(module)
-    told = {**getattr(cls, "__annotations__", {}), **change.annotations}
+    annotations = {**getattr(cls, "__annotations__", {}), **change.annotations}
     names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
-    module.__class__ = type(cls.__name__, (cls,), {**names, "__annotations__": told, **members})
+    module.__class__ = type(cls.__name__, (cls,), {**names, "__annotations__": annotations, **members})
     for name, value in change.values.items():
         setattr(module, name, value)
-    return made
+    return model_copy
 
 
 def copied(model: Any) -> Any:

@@ -48,23 +48,23 @@ def _parameters(called: Any, tree: ast.FunctionDef) -> list[ast.arg]:
 
 def _tensors(called: Any) -> Iterator[torch.Tensor]:
     """Yield tensors of shapes accepted by the first layers, and afterwards tensors of common shapes."""
-    made = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     for layer in called.modules() if isinstance(called, nn.Module) else ():
         if isinstance(layer, nn.Embedding):
-            yield torch.randint(layer.num_embeddings, (2, 5), generator=made)
+            yield torch.randint(layer.num_embeddings, (2, 5), generator=generator)
         elif isinstance(layer, nn.Linear):
-            yield torch.randn(2, layer.in_features, generator=made)
-            yield torch.randn(2, 3, layer.in_features, generator=made)
+            yield torch.randn(2, layer.in_features, generator=generator)
+            yield torch.randn(2, 3, layer.in_features, generator=generator)
         elif isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d):
-            yield torch.randn(2, layer.in_channels, *(16,) * len(layer.kernel_size), generator=made)
+            yield torch.randn(2, layer.in_channels, *(16,) * len(layer.kernel_size), generator=generator)
     for shape in _SHAPES:
-        yield torch.randn(shape, generator=made)
+        yield torch.randn(shape, generator=generator)
 
 
 def _words(tree: ast.FunctionDef, called: Any) -> list[str]:
     """Return likely texts for an argument: keys of module dicts, and texts compared in the source."""
-    held = called.modules() if isinstance(called, nn.Module) else ()
-    keys = [key for one in held if isinstance(one, nn.ModuleDict) for key in one]
+    modules = called.modules() if isinstance(called, nn.Module) else ()
+    keys = [key for module in modules if isinstance(module, nn.ModuleDict) for key in module]
     body = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     return [*keys, *body, "text"]
 
@@ -79,8 +79,8 @@ def _values(parameter: ast.arg, tree: ast.FunctionDef, tensor: torch.Tensor, wor
 
 def may_be_none(parameter: ast.arg) -> bool:
     """Return True if the annotation of a parameter allows None."""
-    said = ast.unparse(parameter.annotation) if parameter.annotation is not None else ""
-    return "Optional" in said or "None" in said
+    annotation = ast.unparse(parameter.annotation) if parameter.annotation is not None else ""
+    return "Optional" in annotation or "None" in annotation
 
 
 def _annotated(node: ast.expr, tensor: torch.Tensor, words: Sequence[str], keys: Sequence[str]) -> list[Any]:

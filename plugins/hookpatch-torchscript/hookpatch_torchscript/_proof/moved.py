@@ -22,29 +22,33 @@ def chosen_module(site: Site) -> Iterator[Change]:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Subscript):
             continue
         container, index = ast.unparse(node.func.value), ast.unparse(node.func.slice)
-        held = _value(site, node.func.value)
+        modules = _value(site, node.func.value)
         arguments = ast.unparse(ast.Call(ast.Name("_"), node.args, node.keywords))[1:]
-        found, key, layer = (site.fresh(name) for name in ("found", "key", "layer"))
-        if isinstance(held, torch.nn.ModuleDict):
+        result, key, layer = (site.fresh(name) for name in ("found", "key", "layer"))
+        if isinstance(modules, torch.nn.ModuleDict):
             loop, test = f"{container}.items()", f"{key} == {index}"
-        elif isinstance(held, torch.nn.ModuleList | torch.nn.Sequential):
+        elif isinstance(modules, torch.nn.ModuleList | torch.nn.Sequential):
             loop, test = f"enumerate({container})", f"{key} == {index} or {key} - len({container}) == {index}"
         else:
             continue
         lines = (
-            f"{found}: Optional[Tensor] = None",
+            f"{result}: Optional[Tensor] = None",
             f"for {key}, {layer} in {loop}:",
             f"    if {test}:",
-            f"        {found} = {layer}{arguments}",
-            f"assert {found} is not None",
+            f"        {result} = {layer}{arguments}",
+            f"assert {result} is not None",
         )
-        yield Change((site.before(site.statement, *lines), site.instead(node, found)))
+        yield Change((site.before(site.statement, *lines), site.instead(node, result)))
 
 
 def in_init(site: Site) -> Iterator[Change]:
     """Keep a setting, or the result of a setting's method, in an attribute set by ``__init__``."""
     owner = site.class_of(site.function)
-    start = next((one for one in owner.body if getattr(one, "name", "") == "__init__"), None) if owner else None
+    start = (
+        next((statement for statement in owner.body if getattr(statement, "name", "") == "__init__"), None)
+        if owner
+        else None
+    )
     if site.module is None or not isinstance(start, ast.FunctionDef):
         return
     for node in site.head():
@@ -56,12 +60,12 @@ def in_init(site: Site) -> Iterator[Change]:
         name = re.sub(r"\W+", "_", text.removeprefix("self.")).strip("_").lower()
         if hasattr(site.module, name):
             continue
-        same = [
-            one
-            for one in ast.walk(site.definition_of(site.function))
-            if isinstance(one, ast.expr) and ast.unparse(one) == text
+        equal_nodes = [
+            expression
+            for expression in ast.walk(site.definition_of(site.function))
+            if isinstance(expression, ast.expr) and ast.unparse(expression) == text
         ]
-        spans = [site.instead(one, f"self.{name}") for one in same]
+        spans = [site.instead(expression, f"self.{name}") for expression in equal_nodes]
         yield Change((site.after(_set(start, text), f"self.{name} = {text}"), *spans), values={name: value})
 
 
@@ -90,7 +94,7 @@ def _value(site: Site, node: ast.expr) -> Any:
 def _set(start: ast.FunctionDef, text: str) -> ast.stmt:
     """Return the statement of ``__init__`` that sets the attribute, else the last one."""
     attribute = ".".join(text.split(".")[:2])
-    for one in start.body:
-        if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == attribute:
-            return one
+    for statement in start.body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == attribute:
+            return statement
     return start.body[-1]

@@ -33,11 +33,11 @@ class Observed:
         def record(frame: FrameType, event: str, result: object) -> None:
             if frame.f_code is not code:
                 return
-            known = self.given if event == "call" else self.names if event == "return" else None
-            if known is not None:
+            types = self.given if event == "call" else self.names if event == "return" else None
+            if types is not None:
                 for name, value in frame.f_locals.items():
                     if (type_ := type_of(value)) is not None:
-                        known[name] = type_
+                        types[name] = type_
             if event == "return":
                 self.returned = type_of(result)
 
@@ -58,13 +58,13 @@ def type_of(value: object) -> str | None:
     if isinstance(value, dict):
         return _container("Dict", [value.keys(), value.values()])
     if isinstance(value, tuple):
-        parts = [type_of(one) for one in value]
+        parts = [type_of(element) for element in value]
         return f"Tuple[{', '.join(map(str, parts))}]" if parts and None not in parts else None
     return _NAMES.get(type(value))
 
 
 def _container(name: str, parts: Iterable[Iterable[object]]) -> str | None:
-    types = [{type_of(one) for one in part} for part in parts]
-    if any(len(one) != 1 or None in one for one in types):
+    types = [{type_of(element) for element in part} for part in parts]
+    if any(len(kinds) != 1 or None in kinds for kinds in types):
         return None
-    return f"{name}[{', '.join(str(next(iter(one))) for one in types)}]"
+    return f"{name}[{', '.join(str(next(iter(kinds))) for kinds in types)}]"

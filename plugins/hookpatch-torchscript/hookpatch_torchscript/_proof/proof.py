@@ -60,7 +60,7 @@ _SECONDS: Final = 10.0  # time limit for trying remedies
 Answer = list[torch.Tensor]
 
 
-def proved(obj: Any, failure: Failure, script: Callable[[Any], Any], given: tuple[Any, ...] | None) -> Failure:
+def proved(obj: Any, failure: Failure, script: Callable[[Any], Any], inputs: tuple[Any, ...] | None) -> Failure:
     """Return the failure with the first remedy that scripts and answers as the model does.
 
     Only copies of the model run. If no remedy passes, or no answers can be compared, the failure is returned unchanged.
@@ -69,12 +69,12 @@ def proved(obj: Any, failure: Failure, script: Callable[[Any], Any], given: tupl
         obj: the module or function that could not be scripted.
         failure: why not.
         script: scripts a module or function, and records nothing.
-        given: positional arguments that the model takes; None to guess them.
+        inputs: positional arguments that the model takes; None to guess them.
     """
     begun = time.monotonic()
     with _alone():
         site = _site(obj, failure, lambda function: _observed(obj, function, answers))
-        answers = list(islice(_answers(obj, given), _INPUTS)) if site is not None else []
+        answers = list(islice(_answers(obj, inputs), _INPUTS)) if site is not None else []
         if site is None or not answers:
             return failure
         for remedy in _REMEDIES:
@@ -101,18 +101,18 @@ def _site(obj: Any, failure: Failure, observe: Callable[[FunctionType], Observed
     return None
 
 
-def _functions(thing: Any) -> Iterator[FunctionType]:
+def _functions(called: Any) -> Iterator[FunctionType]:
     """Yield a function, or the methods of a module's class, and the functions that their globals name."""
     own = (
-        [value for cls in type(thing).__mro__ for value in vars(cls).values()]
-        if isinstance(thing, torch.nn.Module)
-        else [thing]
+        [value for cls in type(called).__mro__ for value in vars(cls).values()]
+        if isinstance(called, torch.nn.Module)
+        else [called]
     )
     for value in own:
         if isinstance(value, FunctionType) and not value.__module__.startswith("torch."):
             yield value
             names = (value.__globals__.get(name) for name in value.__code__.co_names)
-            yield from (one for one in names if isinstance(one, FunctionType))
+            yield from (callee for callee in names if isinstance(callee, FunctionType))
 
 
 def _changes(remedy: Callable[[Site], Iterator[Change]], site: Site) -> Iterator[Change]:
@@ -120,15 +120,15 @@ def _changes(remedy: Callable[[Site], Iterator[Change]], site: Site) -> Iterator
         yield from remedy(site)
 
 
-def _answers(obj: Any, given: tuple[Any, ...] | None) -> Iterator[tuple[tuple[Any, ...], Answer]]:
+def _answers(obj: Any, inputs: tuple[Any, ...] | None) -> Iterator[tuple[tuple[Any, ...], Answer]]:
     """Yield inputs accepted by the model, each with the answer. All inputs have the types of the first input."""
     optional = optional_arguments(obj)
     first: tuple[str | None, ...] | None = None
-    for arguments in guesses(obj) if given is None else (given,):
+    for arguments in guesses(obj) if inputs is None else (inputs,):
         types = tuple(map(type_of, arguments))
         if first is not None and not all(
-            one == other or (index in optional and None in (one, other))
-            for index, (one, other) in enumerate(zip(types, first, strict=True))
+            kind == first_kind or (index in optional and None in (kind, first_kind))
+            for index, (kind, first_kind) in enumerate(zip(types, first, strict=True))
         ):
             continue
         with suppress(Exception):  # the model rejects the guessed inputs
@@ -147,11 +147,11 @@ def _copy(obj: Any) -> Any:
 
 
 def _observed(obj: Any, function: FunctionType, answers: Sequence[tuple[tuple[Any, ...], Answer]]) -> Observed:
-    seen = Observed()
+    observed = Observed()
     for arguments, _ in answers[:1]:
         called = _copy(obj)
-        seen.run(function.__code__, lambda: _answer(called, arguments))  # noqa: B023 - called at once
-    return seen
+        observed.run(function.__code__, lambda: _answer(called, arguments))  # noqa: B023 - called at once
+    return observed
 
 
 def _passes(
@@ -176,24 +176,26 @@ def _passes(
 def _mended(obj: Any, path: str, site: Site, change: Change, text: str, file: str) -> Any:
     """Return a copy of the model, or the function, with the change."""
     module = obj.get_submodule(path) if isinstance(obj, torch.nn.Module) else None
-    made: dict[FunctionType, FunctionType] = {}
-    known = {**site.function.__globals__, "torch": torch}
-    known = {**TYPES, **known}
+    copies: dict[FunctionType, FunctionType] = {}
+    namespace = {**site.function.__globals__, "torch": torch}
+    namespace = {**TYPES, **namespace}
     for function in dict.fromkeys(_functions(obj if module is None else module)):
         if function.__code__.co_filename == site.file and not hasattr(function, "__wrapped__"):
             anew = function_in(text, file, function)
-            made[function] = FunctionType(anew.__code__, known, anew.__name__, anew.__defaults__, anew.__closure__)
-            made[function].__kwdefaults__, made[function].__qualname__ = anew.__kwdefaults__, anew.__qualname__
+            copies[function] = FunctionType(
+                anew.__code__, namespace, anew.__name__, anew.__defaults__, anew.__closure__
+            )
+            copies[function].__kwdefaults__, copies[function].__qualname__ = anew.__kwdefaults__, anew.__qualname__
     for name, value in site.function.__globals__.items():
-        if isinstance(value, FunctionType) and value in made:
-            known[name] = made[value]
+        if isinstance(value, FunctionType) and value in copies:
+            namespace[name] = copies[value]
     if module is None:
-        return made[obj]
+        return copies[obj]
     members = {
-        name: made[value]
+        name: copies[value]
         for cls in reversed(type(module).__mro__)
         for name, value in vars(cls).items()
-        if isinstance(value, FunctionType) and value in made
+        if isinstance(value, FunctionType) and value in copies
     }
     return with_class(obj, path, members, change)
 
@@ -209,7 +211,7 @@ def _imports(site: Site, change: Change) -> list[Span]:
     typing = [name for name in missing if name not in ("Tensor", "torch")]
     lines = [f"from typing import {', '.join(typing)}"] * bool(typing)
     lines += ["import torch"] * ("torch" in missing) + ["from torch import Tensor"] * ("Tensor" in missing)
-    first = next(one for one in site.tree.body if not _is_heading(one))
+    first = next(statement for statement in site.tree.body if not _is_heading(statement))
     return [site.lines_at(first.lineno, 0, *lines)] if lines else []
 
 

@@ -45,8 +45,8 @@ class Site:
         """The innermost statement with the failing line; the definition of the function if there is none."""
         inside = [node for node in ast.walk(self.definition_of(self.function)) if isinstance(node, ast.stmt)]
         return min(
-            (one for one in inside if one.lineno <= self.line <= (one.end_lineno or 0)),
-            key=lambda one: ((one.end_lineno or 0) - one.lineno, -one.lineno),
+            (statement for statement in inside if statement.lineno <= self.line <= (statement.end_lineno or 0)),
+            key=lambda statement: ((statement.end_lineno or 0) - statement.lineno, -statement.lineno),
             default=inside[0],
         )
 
@@ -60,7 +60,7 @@ class Site:
         for node in ast.walk(self.tree):
             if not isinstance(node, ast.FunctionDef) or node.name != function.__code__.co_name:
                 continue
-            if first in (node.lineno, *(one.lineno for one in node.decorator_list)):
+            if first in (node.lineno, *(decorator.lineno for decorator in node.decorator_list)):
                 return node
         raise LookupError(function.__qualname__)
 
@@ -76,14 +76,16 @@ class Site:
         while ahead:
             node = ahead.pop()
             yield node
-            ahead += [one for one in ast.iter_child_nodes(node) if not isinstance(one, ast.stmt)]
+            ahead += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
 
     def fresh(self, name: str) -> str:
         """Return a name that the function does not use."""
         definition = self.definition_of(self.function)
         used = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
         used |= {node.arg for node in ast.walk(definition) if isinstance(node, ast.arg)}
-        return next(one for one in (name, *(f"{name}_{at}" for at in range(2, 99))) if one not in used)
+        return next(
+            candidate for candidate in (name, *(f"{name}_{number}" for number in range(2, 99))) if candidate not in used
+        )
 
     def instead(self, node: ast.expr | ast.stmt, text: str) -> Span:
         """Return the replacement of a node."""
@@ -94,10 +96,10 @@ class Site:
 
     def before(self, statement: ast.stmt, *lines: str) -> Span:
         """Return the insertion of lines before a statement; of an ``elif``, before its ``if``."""
-        at = statement
-        while linecache.getline(self.file, at.lineno).lstrip().startswith("elif"):
-            at = next(node for node in ast.walk(self.tree) if isinstance(node, ast.If) and node.orelse == [at])
-        return self.lines_at(at.lineno, at.col_offset, *lines)
+        outer = statement
+        while linecache.getline(self.file, outer.lineno).lstrip().startswith("elif"):
+            outer = next(node for node in ast.walk(self.tree) if isinstance(node, ast.If) and node.orelse == [outer])
+        return self.lines_at(outer.lineno, outer.col_offset, *lines)
 
     def after(self, statement: ast.stmt, *lines: str) -> Span:
         """Return the insertion of lines behind a statement."""
@@ -106,7 +108,7 @@ class Site:
 
     def lines_at(self, line: int, indent: int, *lines: str) -> Span:
         """Return the insertion of lines in front of a line."""
-        return Span(line, 0, line, 0, "".join(f"{' ' * indent}{one}".rstrip() + "\n" for one in lines))
+        return Span(line, 0, line, 0, "".join(f"{' ' * indent}{text}".rstrip() + "\n" for text in lines))
 
     def _column(self, line: int, offset: int) -> int:
         return len(linecache.getline(self.file, line).encode()[:offset].decode())

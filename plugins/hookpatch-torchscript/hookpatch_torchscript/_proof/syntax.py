@@ -52,7 +52,7 @@ def with_loop(site: Site) -> Iterator[Change]:
         alone = isinstance(statement, ast.Assign) and statement.value is node
         target = ast.unparse(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
         name = target if alone and target.isidentifier() else site.fresh("kept")
-        tests = " and ".join(f"({ast.unparse(one)})" if len(loop.ifs) > 1 else ast.unparse(one) for one in loop.ifs)
+        tests = " and ".join(f"({ast.unparse(test)})" if len(loop.ifs) > 1 else ast.unparse(test) for test in loop.ifs)
         for element in ELEMENTS:
             lines = (
                 f"{name}: List[{element}] = []",
@@ -71,9 +71,12 @@ def without_walrus(site: Site) -> Iterator[Change]:
     """Assign on a line of its own for ``:=``."""
     named = [node for node in site.head() if isinstance(node, ast.NamedExpr)]
     if named and not isinstance(site.statement, ast.While):
-        lines = [ast.unparse(ast.Assign([one.target], one.value, lineno=0)) for one in named]
+        lines = [ast.unparse(ast.Assign([walrus.target], walrus.value, lineno=0)) for walrus in named]
         yield Change(
-            (site.before(site.statement, *lines), *(site.instead(one, ast.unparse(one.target)) for one in named))
+            (
+                site.before(site.statement, *lines),
+                *(site.instead(walrus, ast.unparse(walrus.target)) for walrus in named),
+            )
         )
 
 
@@ -94,13 +97,13 @@ def with_index(site: Site) -> Iterator[Change]:
     if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call) or len(loop.iter.args) != 2:
         return
     if ast.unparse(loop.iter.func) == "zip" and isinstance(loop.target, ast.Tuple) and not loop.iter.keywords:
-        at, (modules, values), (layer, value) = site.fresh("at"), loop.iter.args, loop.target.elts
+        index, (modules, values), (layer, value) = site.fresh("at"), loop.iter.args, loop.target.elts
         first = loop.body[0]
         yield Change(
             (
-                site.instead(loop.target, f"{at}, {ast.unparse(layer)}"),
+                site.instead(loop.target, f"{index}, {ast.unparse(layer)}"),
                 site.instead(loop.iter, f"enumerate({ast.unparse(modules)})"),
-                site.before(first, f"{ast.unparse(value)} = {ast.unparse(values)}[{at}]"),
+                site.before(first, f"{ast.unparse(value)} = {ast.unparse(values)}[{index}]"),
             )
         )
 

@@ -28,9 +28,9 @@ def asserted(site: Site) -> Iterator[Change]:
     """Say that a value is not None: what may be None raises in the original, too."""
     definition = site.definition_of(site.function)
     optional = {
-        one.arg
-        for one in (*definition.args.posonlyargs, *definition.args.args, *definition.args.kwonlyargs)
-        if may_be_none(one)
+        argument.arg
+        for argument in (*definition.args.posonlyargs, *definition.args.args, *definition.args.kwonlyargs)
+        if may_be_none(argument)
     }
     nodes = list(site.head())
     names = sorted({node.id for node in nodes if isinstance(node, ast.Name) and node.id in optional})
@@ -53,8 +53,8 @@ def asserted(site: Site) -> Iterator[Change]:
 
 
 def _may_be_none(site: Site, attribute: str) -> bool:
-    told = str(getattr(type(site.module), "__annotations__", {}).get(attribute, ""))
-    return "Optional" in told or "None" in told or vars(site.module).get(attribute, 0) is None
+    annotation = str(getattr(type(site.module), "__annotations__", {}).get(attribute, ""))
+    return "Optional" in annotation or "None" in annotation or vars(site.module).get(attribute, 0) is None
 
 
 def annotated(site: Site) -> Iterator[Change]:
@@ -62,14 +62,14 @@ def annotated(site: Site) -> Iterator[Change]:
     spans: list[Span] = []
     results: list[Span] = []
     for function in (site.function, *_called(site)):
-        definition, seen = site.definition_of(function), site.observe(function)
-        for one in (*definition.args.posonlyargs, *definition.args.args):
-            type_ = seen.given.get(one.arg, "Tensor")
-            if one.annotation is None and type_ != "Tensor" and one.arg != "self":
-                spans.append(site.instead(one, f"{one.arg}: {type_}"))  # type: ignore[arg-type]  # has a place, too
-        if definition.returns is None and seen.returned not in (None, "Tensor"):
+        definition, observed = site.definition_of(function), site.observe(function)
+        for argument in (*definition.args.posonlyargs, *definition.args.args):
+            type_ = observed.given.get(argument.arg, "Tensor")
+            if argument.annotation is None and type_ != "Tensor" and argument.arg != "self":
+                spans.append(site.instead(argument, f"{argument.arg}: {type_}"))  # type: ignore[arg-type]  # has a place, too
+        if definition.returns is None and observed.returned not in (None, "Tensor"):
             line, column = _end_of_head(site, definition)
-            results.append(Span(line, column, line, column, f" -> {seen.returned}"))
+            results.append(Span(line, column, line, column, f" -> {observed.returned}"))
     if spans:
         yield Change(tuple(spans))
     if results:
@@ -81,15 +81,15 @@ def _called(site: Site) -> Iterator[FunctionType]:
     names = [ast.unparse(node.func) for node in site.head() if isinstance(node, ast.Call)]
     for name in dict.fromkeys(names):
         owner, _, method = name.rpartition(".")
-        found = (
+        callee = (
             inspect.getattr_static(type(site.module), method, None)
             if owner == "self"
             else site.function.__globals__.get(name)
         )
-        if not isinstance(found, FunctionType) or hasattr(found, "__wrapped__") or found is site.function:
+        if not isinstance(callee, FunctionType) or hasattr(callee, "__wrapped__") or callee is site.function:
             continue
-        if found.__code__.co_filename == site.function.__code__.co_filename:
-            yield found
+        if callee.__code__.co_filename == site.function.__code__.co_filename:
+            yield callee
 
 
 def _end_of_head(site: Site, definition: ast.FunctionDef) -> tuple[int, int]:
@@ -104,15 +104,15 @@ def _end_of_head(site: Site, definition: ast.FunctionDef) -> tuple[int, int]:
 
 def of_elements(site: Site) -> Iterator[Change]:
     """Annotate empty lists and dicts where they are made, with the types that a run shows."""
-    definition, seen = site.definition_of(site.function), site.observe(site.function)
+    definition, observed = site.definition_of(site.function), site.observe(site.function)
     used = {node.id for node in site.head() if isinstance(node, ast.Name)}
     for node in ast.walk(definition):
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         if not isinstance(node, ast.Assign | ast.AnnAssign) or not isinstance(target, ast.Name):
             continue
-        if target.id in used and isinstance(node.value, ast.List | ast.Dict) and target.id in seen.names:
+        if target.id in used and isinstance(node.value, ast.List | ast.Dict) and target.id in observed.names:
             value = ast.unparse(node.value)
-            yield Change((site.instead(node, f"{target.id}: {seen.names[target.id]} = {value}"),))
+            yield Change((site.instead(node, f"{target.id}: {observed.names[target.id]} = {value}"),))
 
 
 def of_attribute(site: Site) -> Iterator[Change]:
@@ -124,30 +124,30 @@ def of_attribute(site: Site) -> Iterator[Change]:
     # Torch reads no annotation that is a text, and with the import from __future__ each one in the file is.
     if "__annotations__" in vars(type(site.module)) and site.attribute in type(site.module).__annotations__:
         return
-    if any(isinstance(one, ast.ImportFrom) and one.module == "__future__" for one in site.tree.body):
+    if any(isinstance(statement, ast.ImportFrom) and statement.module == "__future__" for statement in site.tree.body):
         return
     assigned = _assigned(site, owner, site.attribute)
     if value is None:
-        said = [f"Optional[{one}]" for one in dict.fromkeys([*assigned, *ELEMENTS])]
+        annotations = [f"Optional[{element}]" for element in dict.fromkeys([*assigned, *ELEMENTS])]
     elif isinstance(value, list):
-        said = [f"List[{one}]" for one in ("int", *ELEMENTS)]
+        annotations = [f"List[{element}]" for element in ("int", *ELEMENTS)]
     else:
-        said = [f"Dict[str, {one}]" for one in ELEMENTS]
+        annotations = [f"Dict[str, {element}]" for element in ELEMENTS]
     first = owner.body[0]
     is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and len(owner.body) > 1
-    at = owner.body[1] if is_text else first
-    line = min([at.lineno, *(one.lineno for one in getattr(at, "decorator_list", []))])
-    for one in said:
-        there = site.lines_at(line, at.col_offset, f"{site.attribute}: {one}", "")
-        yield Change((there,), annotations={site.attribute: eval(one, dict(TYPES))})
+    anchor = owner.body[1] if is_text else first
+    line = min([anchor.lineno, *(decorator.lineno for decorator in getattr(anchor, "decorator_list", []))])
+    for annotation in annotations:
+        insertion = site.lines_at(line, anchor.col_offset, f"{site.attribute}: {annotation}", "")
+        yield Change((insertion,), annotations={site.attribute: eval(annotation, dict(TYPES))})
 
 
 def _assigned(site: Site, owner: ast.ClassDef, attribute: str) -> Iterator[str]:
     """Yield the types of the local variables that the class assigns to an attribute."""
-    seen = site.observe(site.function)
+    observed = site.observe(site.function)
     for node in ast.walk(owner):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == f"self.{attribute}":
             if isinstance(node.value, ast.Constant) and (type_ := type_of(node.value.value)):
                 yield type_
-            elif isinstance(node.value, ast.Name) and node.value.id in seen.names:
-                yield seen.names[node.value.id]
+            elif isinstance(node.value, ast.Name) and node.value.id in observed.names:
+                yield observed.names[node.value.id]

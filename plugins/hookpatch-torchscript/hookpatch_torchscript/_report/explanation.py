@@ -46,5 +46,5 @@ class Explanation(Record):
 
 def _plain(value: Any) -> Any:
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(element) for element in value]
     return value if value is None or isinstance(value, str) else asdict(value)

@@ -21,15 +21,15 @@ def note(record: Record) -> str:
     elif failure.mend is not None:
         lines.append(f"  {'try':<8}{failure.mend}")
     lines += [_line("for", place, None) for _, place in failure.reached]
-    lines += [f"  {'dropped':<8}{one}" for one in record.dropped]
+    lines += [f"  {'dropped':<8}{dropped}" for dropped in record.dropped]
     lines += [f"  {'limit':<8}{limit}" for limit in record.limits]
     return "\n".join(lines)
 
 
 def _proved(proof: Proof) -> list[str]:
     inputs = f"{proof.inputs} input{'s' * (proof.inputs != 1)}"
-    said = f"this diff: a copy with it was scripted, and answers as the model does on {inputs}"
-    return [f"  {'works':<8}{said}", *(f"          {line}".rstrip() for line in proof.diff.splitlines())]
+    sentence = f"this diff: a copy with it was scripted, and answers as the model does on {inputs}"
+    return [f"  {'works':<8}{sentence}", *(f"          {line}".rstrip() for line in proof.diff.splitlines())]
 
 
 def _line(word: str, place: Place, inside: str | None) -> str:

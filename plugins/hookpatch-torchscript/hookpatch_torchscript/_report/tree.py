@@ -53,9 +53,9 @@ def tree(record: Record) -> Tree:
         nodes[module.path] = parent.add(_module(module))
         if not module.defined_in.startswith(_TORCH) and module.origin != "shared":
             _fill(nodes[module.path], module, record)
-    rest = [method for method in record.methods if method.path is None]
-    if rest:
-        root.add(_methods(rest))
+    functions = [method for method in record.methods if method.path is None]
+    if functions:
+        root.add(_methods(functions))
     return root
 
 
@@ -93,9 +93,9 @@ def _attributes(rows: Iterable[Attribute]) -> Table:
     table = _table(4)
     for row in rows:
         style = "red" if row.known_by == "failed" else ""
-        made = row.torchscript_type or ("" if row.problem is None else "no type: ") + (row.problem or "-")
+        type_words = row.torchscript_type or ("" if row.problem is None else "no type: ") + (row.problem or "-")
         table.add_row(
-            Text(row.name, "cyan"), Text(row.python_type), Text(made, style), Text(row.known_by, style or "dim")
+            Text(row.name, "cyan"), Text(row.python_type), Text(type_words, style), Text(row.known_by, style or "dim")
         )
     return table
 
@@ -111,9 +111,9 @@ def _methods(methods: Iterable[Method]) -> Table:
         if method.kind in ("property", "hook"):
             came = method.kind
         took = _time(method.seconds) if method.seconds is not None else ""
-        done = "known" if method.known else "compiled" if method.compiled else "not compiled"
+        state = "known" if method.known else "compiled" if method.compiled else "not compiled"
         table.add_row(
-            Text(done, "green" if method.compiled else "red"),
+            Text(state, "green" if method.compiled else "red"),
             Text(method.name, "bold"),
             Text(_at(method.place, ""), "dim"),
             Text(came),
@@ -130,9 +130,9 @@ def _table(columns: int) -> Table:
 
 
 def _end(record: Record) -> str:
-    lines = [("dropped", one) for one in record.dropped] + [("limit", limit) for limit in record.limits]
-    said = note(record) or "\n".join(f"  {word:<8}{one}" for word, one in lines)
-    return f"\n{said}" if said else ""
+    lines = [("dropped", text) for text in record.dropped] + [("limit", limit) for limit in record.limits]
+    message = note(record) or "\n".join(f"  {word:<8}{text}" for word, text in lines)
+    return f"\n{message}" if message else ""
 
 
 def _at(place: Place | None, before: str) -> str:

@@ -10,6 +10,6 @@ from pathlib import Path
 from hookpatch_torchscript._runtimes.jobs.job import Job, Setting
 from hookpatch_torchscript._runtimes.measure.measure import reply
 
-told = json.loads(sys.argv[1])
-done = reply(Job(**{**told, "setting": Setting(**told["setting"])}))
-Path(sys.argv[2]).write_text(json.dumps(asdict(done)), encoding="utf-8")
+request = json.loads(sys.argv[1])
+answer = reply(Job(**{**request, "setting": Setting(**request["setting"])}))
+Path(sys.argv[2]).write_text(json.dumps(asdict(answer)), encoding="utf-8")

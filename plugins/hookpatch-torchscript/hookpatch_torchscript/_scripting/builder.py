@@ -26,12 +26,12 @@ def recording(builder: type) -> type:
 
         def note(self, name: str, kind: Any, known_by: KnownBy, problem: str | None = None) -> None:
             value = vars(self.module).get(name, getattr(self.module, name, None))
-            said = None if kind is None else str(kind)
-            self.row.attributes.append(Attribute(name, type_in_words(value), said, known_by, problem))
+            type_words = None if kind is None else str(kind)
+            self.row.attributes.append(Attribute(name, type_in_words(value), type_words, known_by, problem))
 
         def add_attribute(self, name: str, kind: Any, is_parameter: bool, is_buffer: bool) -> None:
-            given: KnownBy = "annotation" if name in self.annotated else "inferred"
-            self.note(name, kind, "parameter" if is_parameter else "buffer" if is_buffer else given)
+            origin: KnownBy = "annotation" if name in self.annotated else "inferred"
+            self.note(name, kind, "parameter" if is_parameter else "buffer" if is_buffer else origin)
             super().add_attribute(name, kind, is_parameter, is_buffer)
 
         def add_constant(self, name: str, value: Any) -> None:

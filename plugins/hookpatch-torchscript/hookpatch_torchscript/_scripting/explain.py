@@ -36,24 +36,24 @@ def explain(obj: Any, *, inputs: tuple[Any, ...] | None = None, prove: bool = Tr
     """
     import torch
 
-    told: list[Explanation] = []
+    explanations: list[Explanation] = []
     deprecated = ".*torch.jit.script. is (deprecated|not supported)"
     with (
         _alone,  # the restored stores belong to the whole process
         untouched(),
-        hookpatch.active(recording(told.append, "slot", Trial(prove, inputs)), scope="task", children="local"),
+        hookpatch.active(recording(explanations.append, "slot", Trial(prove, inputs)), scope="task", children="local"),
         warnings.catch_warnings(),
     ):
         warnings.filterwarnings("ignore", deprecated, DeprecationWarning)
         try:
             torch.jit.script(obj, **arguments)
         except Exception as error:
-            if not told:  # the error is not of scripting
+            if not explanations:  # the error is not of scripting
                 raise
             # Torch keeps the compiled functions in variables of its frames, and would quote them in the next error.
             traceback.clear_frames(error.__traceback__)
-            told[-1].error = error
+            explanations[-1].error = error
     try:
-        return told.pop()
+        return explanations.pop()
     finally:
         del obj, arguments  # the traceback of the error holds this frame

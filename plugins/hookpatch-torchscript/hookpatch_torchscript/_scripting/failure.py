@@ -29,11 +29,11 @@ def failure_of(error: BaseException, recorder: Recorder) -> Failure:
     """
     message, steps = _said(error), recorder.failed_in or tuple(recorder.steps)
     functions = [function for step in reversed(steps) for function in step.functions]
-    here = next((one for one in quoted(message) if not one.on_the_way), None)
+    quote = next((quote for quote in quoted(message) if not quote.on_the_way), None)
     row = next((step.row for step in reversed(steps) if step.row is not None), None)
-    place = corrected(here.place, functions) if here else None
-    expression = here.expression if here else ""
-    if here is None and (used := _foreign(error, functions)) is not None:
+    place = corrected(quote.place, functions) if quote else None
+    expression = quote.expression if quote else ""
+    if quote is None and (used := _foreign(error, functions)) is not None:
         place, expression = used
     calls = [step.method for step in reversed(steps) if step.method is not None]
     reached = [(call.name, call.reached_at) for call in calls if call.reached_at is not None]
@@ -72,7 +72,7 @@ def failure_of(error: BaseException, recorder: Recorder) -> Failure:
 
 def _because_of_value(failure: Failure, row: Module | None, recorder: Recorder) -> Failure:
     """Add why the function or class of an attribute's value cannot be compiled, which torch does not report."""
-    module = next((module for one, module in recorder.rows.values() if one is row), None)
+    module = next((module for known_row, module in recorder.rows.values() if known_row is row), None)
     value = vars(module).get(failure.attribute) if module is not None and failure.attribute else None
     if id(value) in recorder.failures:
         _, inner = recorder.failures[id(value)]
@@ -85,8 +85,8 @@ def _because_of_value(failure: Failure, row: Module | None, recorder: Recorder) 
         return replace(why, place=inner.place, inside=inner.inside, reached=used, set_at=set_at)
     if id(type(value)) in recorder.failures:
         _, inner = recorder.failures[id(type(value))]
-        at = f" ({inner.place})" if inner.place is not None else ""
-        return replace(failure, problem=f"{failure.problem}; of its class it says: {inner.problem}{at}")
+        location = f" ({inner.place})" if inner.place is not None else ""
+        return replace(failure, problem=f"{failure.problem}; of its class it says: {inner.problem}{location}")
     return _not_there(failure, type(module)) if failure.problem == NOT_THERE else failure
 
 
@@ -129,11 +129,11 @@ def _frames(error: BaseException) -> Iterator[tuple[str, dict[str, Any]]]:
 def _foreign(error: BaseException, functions: list[Any]) -> tuple[Place, str] | None:
     """Return the use of the object that torch failed on if torch quotes no line: a function of another library."""
     for name, variables in _frames(error):
-        thing = variables.get("fn", variables.get("key"))
-        if thing is None or inspect.isfunction(thing) or name in ("make_stub", "compile_unbound_method"):
+        value = variables.get("fn", variables.get("key"))
+        if value is None or inspect.isfunction(value) or name in ("make_stub", "compile_unbound_method"):
             continue
         for function in functions:
-            if (used := use_of(function, thing)) is not None:
+            if (used := use_of(function, value)) is not None:
                 return used
     return None
 
@@ -146,37 +146,39 @@ def _inferred(error: BaseException) -> str | None:
     return None
 
 
-def _operand(expression: str, functions: list[Any], row: Module | None, found: str) -> str:
-    """Return the part of the marked expression with the type ``found``: an attribute or argument, else the whole."""
+def _operand(expression: str, functions: list[Any], row: Module | None, type_name: str) -> str:
+    """Return the part of the marked expression of the type ``type_name``: an attribute or argument, else the whole."""
     try:
         nodes = list(ast.walk(ast.parse(expression, mode="eval")))
     except SyntaxError:
         return expression
     types = {attribute.name: attribute.torchscript_type for attribute in row.attributes} if row is not None else {}
-    given = annotations_in(functions[0]) if functions else {}
+    annotations = annotations_in(functions[0]) if functions else {}
     for node in nodes:
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self" and found:
-            if types.get(node.attr) == found:
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self" and type_name:
+            if types.get(node.attr) == type_name:
                 return ast.unparse(node)
-        elif isinstance(node, ast.Name) and node.id in given and node.id != "self":
-            said = given[node.id]
-            if (not found and not said) or (found and any(word in said for word in (found[:5], "| None", " | "))):
+        elif isinstance(node, ast.Name) and node.id in annotations and node.id != "self":
+            annotation = annotations[node.id]
+            if (not type_name and not annotation) or (
+                type_name and any(word in annotation for word in (type_name[:5], "| None", " | "))
+            ):
                 return node.id
     return expression
 
 
 def _attribute_of(operand: str, row: Module | None) -> str | None:
     name = operand.removeprefix("self.")
-    known = [attribute.name for attribute in row.attributes] + row.modules if row is not None else []
-    return name if operand.startswith("self.") and name in known else None
+    names = [attribute.name for attribute in row.attributes] + row.modules if row is not None else []
+    return name if operand.startswith("self.") and name in names else None
 
 
 def _owner(message: str, attribute: str | None, row: Module | None, recorder: Recorder) -> Module | None:
     """Return the module that lacks an attribute: the given row, or a module of the class that torch names."""
-    said = message.partition("Module '")[2].partition("' has no attribute")
-    if not attribute or not said[1] or (row is not None and row.class_name == said[0]):
+    pieces = message.partition("Module '")[2].partition("' has no attribute")
+    if not attribute or not pieces[1] or (row is not None and row.class_name == pieces[0]):
         return row
-    return next((module for module in recorder.record.modules if module.class_name == said[0]), row)
+    return next((module for module in recorder.record.modules if module.class_name == pieces[0]), row)
 
 
 def _place_without_quote(fields: dict[str, str], steps: tuple[Step, ...], functions: list[Any]) -> Place | None:
@@ -190,8 +192,8 @@ def _place_without_quote(fields: dict[str, str], steps: tuple[Step, ...], functi
     for function in functions:
         if loop := where_in(function, lambda node: isinstance(node, ast.While | ast.For) and bool(node.orelse)):
             return loop
-    thing = next((step.thing for step in reversed(steps) if step.thing is not None), None)
-    return place_of(thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing))
+    target = next((step.thing for step in reversed(steps) if step.thing is not None), None)
+    return place_of(target if inspect.isclass(target) or inspect.isroutine(target) else type(target))
 
 
 def _heads(block: ast.With) -> str:

@@ -59,8 +59,10 @@ class Recorder:
         self.classes: Final[dict[str, type]] = {}
         self.rows: Final[dict[int, tuple[Module, Any]]] = {}  # by the id of the module, which is held
         self._loc: Place | None = None
-        held = getattr(store, "type_store", {}).values()
-        self._types: Final[dict[int, tuple[Any, Module | None]]] = {id(one): (one, None) for all in held for one in all}
+        stored = getattr(store, "type_store", {}).values()
+        self._types: Final[dict[int, tuple[Any, Module | None]]] = {
+            id(kind): (kind, None) for kinds in stored for kind in kinds
+        }
 
     @property
     def row(self) -> Module | None:
@@ -69,10 +71,10 @@ class Recorder:
 
     @contextmanager
     def step(
-        self, name: str, thing: Any, row: Module | None = None, functions: Any = (), method: Method | None = None
+        self, name: str, target: Any, row: Module | None = None, functions: Any = (), method: Method | None = None
     ) -> Iterator[Step]:
         """Record that a function of torch runs, the duration, and whether the function raises."""
-        step = Step(name, thing, row, list(functions), method)
+        step = Step(name, target, row, list(functions), method)
         self.steps.append(step)
         begun = time.perf_counter()
         try:
@@ -105,20 +107,20 @@ class Recorder:
         module = args[0]
         row = self._new_row(module) if hasattr(module, "_modules") else None
         with self.step("type", module, row):
-            made = wrapped(*args, **kwargs)
+            concrete = wrapped(*args, **kwargs)
         if row is not None:
-            row.type_name = str(getattr(made, "jit_type", None) or "")
-            known = self._types.get(id(made))
+            row.type_name = str(getattr(concrete, "jit_type", None) or "")
+            stored = self._types.get(id(concrete))
             if hasattr(module, "_concrete_type"):
                 row.origin = "scripted before"
-            elif known is None:
+            elif stored is None:
                 row.origin = "new"
-            elif known[1] is None:
+            elif stored[1] is None:
                 row.origin = "found in the store"
             else:
-                row.origin, row.shared_with = "shared", known[1].path
-            self._types.setdefault(id(made), (made, row))
-        return made
+                row.origin, row.shared_with = "shared", stored[1].path
+            self._types.setdefault(id(concrete), (concrete, row))
+        return concrete
 
     def builder(self, wrapped: type, _: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make a ConcreteModuleTypeBuilder that records each attribute."""
@@ -156,13 +158,13 @@ class Recorder:
         """Run compile_unbound_method, for a method that another method calls."""
         function = args[1]
         caller = next((step for step in reversed(self.steps) if step.functions), None)
-        name, at = None, None
-        for one in caller.functions if caller else ():
-            if (at := use_of_method(one, function.__name__)) is not None:
-                name = name_of(one)
+        name, place = None, None
+        for user in caller.functions if caller else ():
+            if (place := use_of_method(user, function.__name__)) is not None:
+                name = name_of(user)
                 break
         path = self.row.path if self.row else None
-        method = Method(name_of(function), "method", path, place_of(function), name, at)
+        method = Method(name_of(function), "method", path, place_of(function), name, place)
         self._look_for_decorators(function)
         return self._one(method, "called", function, wrapped, args, kwargs)
 
@@ -177,17 +179,17 @@ class Recorder:
 
     def nested(self, wrapped: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run torch.jit.script inside another call of torch.jit.script."""
-        obj, at = (args[0] if args else kwargs.get("obj")), self._loc
+        obj, place = (args[0] if args else kwargs.get("obj")), self._loc
         self._loc = None
         is_compiled = inspect.isfunction(obj) or inspect.ismethod(obj) or inspect.isclass(obj)
         if not is_compiled or obj is self.steps[-1].thing:  # another wrapper has recorded the call
             return wrapped(*args, **kwargs)
         kind = "class" if inspect.isclass(obj) else "function"
         caller = next((function for step in reversed(self.steps) for function in step.functions), None)
-        method = Method(name_of(obj), kind, None, place_of(obj), name_of(caller) if at and caller else None, at)
+        method = Method(name_of(obj), kind, None, place_of(obj), name_of(caller) if place and caller else None, place)
         method.known = is_known(obj)
         self._look_for_decorators(obj)
-        if at is None:
+        if place is None:
             method.why = "asked for"
         return self._one(method, "function", obj, wrapped, args, kwargs)
 
@@ -197,54 +199,53 @@ class Recorder:
         """Run _compile_and_register_class."""
         if self.steps[-1].thing is args[0]:  # torch.jit.script of this very class
             return wrapped(*args, **kwargs)
-        at, self._loc = self._loc, None
+        place, self._loc = self._loc, None
         caller = next((function for step in reversed(self.steps) for function in step.functions), None)
-        method = Method(name_of(args[0]), "class", None, place_of(args[0]), name_of(caller) if caller else None, at)
+        method = Method(name_of(args[0]), "class", None, place_of(args[0]), name_of(caller) if caller else None, place)
         return self._one(method, "function", args[0], wrapped, args, kwargs)
 
     # --- shared by the wrappers
 
-    def _one(self, method: Method, step: str, thing: Any, wrapped: Any, args: Any, kwargs: Any) -> Any:
+    def _one(self, method: Method, step: str, target: Any, wrapped: Any, args: Any, kwargs: Any) -> Any:
         self.record.methods.append(method)
         method.compiled = False
-        functions = _functions_of(thing)
+        functions = _functions_of(target)
         begun = time.perf_counter()
         try:
-            with self.step(step, thing, functions=functions, method=method):
-                made = wrapped(*args, **kwargs)
+            with self.step(step, target, functions=functions, method=method):
+                result = wrapped(*args, **kwargs)
         except Exception as error:
             if self.steps[-1].name == "type":  # the value of an attribute: torch drops the error
-                self.failures[id(thing)] = thing, self._why(error, self)
+                self.failures[id(target)] = target, self._why(error, self)
                 self.failed_in = ()
             raise
         method.seconds, method.compiled = time.perf_counter() - begun, True
-        return made
+        return result
 
     def _compile(self, wrapped: Any, args: Any, kwargs: Any, stubs: list[Any], kind: str) -> Any:
         row, cls = self.row, type(self.steps[-1].thing)
+        path = row.path if row else None
         functions, rows = [], []
         for stub in stubs:
             function = getattr(stub, "original_method", None)
-            what, why = kind, None
+            method_kind, why = kind, None
             if kind == "method" and function is None:  # a property: torch keeps only the name
-                function, what = getattr(cls, stub.def_.name().name, None), "property"
+                function, method_kind = getattr(cls, stub.def_.name().name, None), "property"
             elif kind == "method":
                 why = "forward" if getattr(function, "__name__", "") == "forward" else "exported"
             self._look_for_decorators(function)
             functions.append(plain(function))
-            rows.append(
-                Method(name_of(function), what, row.path if row else None, place_of(plain(function)), None, None, why)
-            )
+            rows.append(Method(name_of(function), method_kind, path, place_of(plain(function)), None, None, why))
         self.record.methods += rows
-        for one in rows:
-            one.compiled = False
+        for method in rows:
+            method.compiled = False
         begun = time.perf_counter()
         with self.step("compile", self.steps[-1].thing, row, functions):
-            made = wrapped(*args, **kwargs)
-        for one in rows:
-            one.compiled = True
-            one.seconds = time.perf_counter() - begun if len(rows) == 1 else None
-        return made
+            result = wrapped(*args, **kwargs)
+        for method in rows:
+            method.compiled = True
+            method.seconds = time.perf_counter() - begun if len(rows) == 1 else None
+        return result
 
     def _look_for_decorators(self, function: Any) -> None:
         """Record the decorators that torch leaves out: it compiles the function inside ``__wrapped__``."""
@@ -254,19 +255,19 @@ class Recorder:
             return
         while hasattr(function, "__wrapped__"):
             code = getattr(function, "__code__", None)
-            at = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+            location = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
             name = code.co_qualname if code is not None else type(function).__qualname__
-            told = f"{name_of(inner)}: the result lacks its decorator {name.partition('.<locals>')[0]}{at}; "
-            told += (
+            line = f"{name_of(inner)}: the result lacks its decorator {name.partition('.<locals>')[0]}{location}; "
+            line += (
                 "TorchScript compiles the function inside, so do in the function, or around the model, what that does"
             )
-            if told not in self.record.dropped:
-                self.record.dropped.append(told)
+            if line not in self.record.dropped:
+                self.record.dropped.append(line)
             function = function.__wrapped__
 
     def _row_of(self, module: Any) -> Module | None:
-        found = self.rows.get(id(module))
-        return found[0] if found else None
+        entry = self.rows.get(id(module))
+        return entry[0] if entry else None
 
     def _new_row(self, module: Any) -> Module:
         path, parent = "", self.steps[-1]
@@ -285,13 +286,13 @@ class Recorder:
         """Return the name under which torch visits a module; torch visits submodules in order."""
         assert parent.row is not None
         prefix = f"{parent.row.path}." if parent.row.path else ""
-        names = [name for name, one in parent.thing._modules.items() if one is module]
-        taken = {row.path for row in self.record.modules}
-        return next((name for name in names if f"{prefix}{name}" not in taken), names[0] if names else "?")
+        names = [name for name, submodule in parent.thing._modules.items() if submodule is module]
+        paths = {row.path for row in self.record.modules}
+        return next((name for name in names if f"{prefix}{name}" not in paths), names[0] if names else "?")
 
 
-def _functions_of(thing: Any) -> list[Any]:
+def _functions_of(target: Any) -> list[Any]:
     """Return a function, or the functions of a class."""
-    if inspect.isclass(thing):
-        return [var for var in vars(thing).values() if inspect.isfunction(var)]
-    return [thing] if inspect.isroutine(thing) else []
+    if inspect.isclass(target):
+        return [var for var in vars(target).values() if inspect.isfunction(var)]
+    return [target] if inspect.isroutine(target) else []

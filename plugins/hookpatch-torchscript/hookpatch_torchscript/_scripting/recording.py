@@ -143,10 +143,10 @@ def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
     """Return a traceback without the frames of hookpatch: four for each patched function of torch."""
     if traceback is None:
         return None
-    rest, frame = _without_ours(traceback.tb_next), traceback.tb_frame
+    tail, frame = _without_ours(traceback.tb_next), traceback.tb_frame
     if _is_ours(frame) or "[hookpatch" in frame.f_code.co_name:
-        return rest
-    return TracebackType(rest, frame, traceback.tb_lasti, traceback.tb_lineno)
+        return tail
+    return TracebackType(tail, frame, traceback.tb_lasti, traceback.tb_lineno)
 
 
 def _is_ours(frame: FrameType) -> bool:
@@ -171,16 +171,16 @@ def _caller() -> FrameType | None:
 
     For the outermost call the outermost such frame is returned, for a nested call the nearest.
     """
-    nested, found = _running.get() is not None, None
+    nested, caller = _running.get() is not None, None
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not (nested and found):
+    while frame is not None and not (nested and caller):
         above = frame.f_back
         if frame.f_globals.get("__name__") == _SCRIPT:
             while above is not None and (above.f_globals.get("__name__") == _SCRIPT or _is_ours(above)):
                 above = above.f_back
-            found = above
+            caller = above
         frame = above
-    return found
+    return caller
 
 
 def _names_of(user: FrameType) -> Callable[[str], Any]:
@@ -189,5 +189,5 @@ def _names_of(user: FrameType) -> Callable[[str], Any]:
     above, frame = 0, sys._getframe(0)
     while frame is not user and frame.f_back is not None:
         above, frame = above + 1, frame.f_back
-    made: Callable[[str], Any] = _jit_internal.createResolutionCallbackFromFrame(above)
-    return made
+    resolve: Callable[[str], Any] = _jit_internal.createResolutionCallbackFromFrame(above)
+    return resolve

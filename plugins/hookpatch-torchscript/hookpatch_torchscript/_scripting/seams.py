@@ -43,11 +43,11 @@ def limits(version: str, python: tuple[int, ...] = sys.version_info[:2]) -> list
         version: the version of torch.
         python: the version of Python.
     """
-    found = []
+    lines = []
     if python[:2] > _LAST_PYTHON:
-        found.append(f"torch {version} does not support torch.jit on Python {python[0]}.{python[1]}: it may break")
+        lines.append(f"torch {version} does not support torch.jit on Python {python[0]}.{python[1]}: it may break")
     missing = [address for address in _OF_TORCH if not _is_there(address)]
-    return found + [f"torch {version} lacks seam {address}: what it would tell is missing" for address in missing]
+    return lines + [f"torch {version} lacks seam {address}: what it would tell is missing" for address in missing]
 
 
 def _is_there(address: str) -> bool:
@@ -81,10 +81,10 @@ def _bound(recorder: Recorder, tell: Callable[..., Any]) -> Callable[..., Any]:
             recorder.stumbled(error)
             if not outcome:
                 return wrapped(*args, **kwargs)
-            made, raised = outcome[0]
+            result, raised = outcome[0]
             if raised is not None:
                 raise raised from None
-            return made
+            return result
         finally:
             outcome.clear()  # else a raised error and the error's traceback would form a reference cycle
 

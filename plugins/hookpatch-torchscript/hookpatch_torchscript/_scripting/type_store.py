@@ -18,14 +18,14 @@ def kept_types() -> Callable[[], None]:
     store: Any = getattr(_recursive, "concrete_type_store", None)
     if store is None:
         return _nothing
-    types = {cls: (held, list(held)) for cls, held in store.type_store.items()}
+    types = {cls: (stored, list(stored)) for cls, stored in store.type_store.items()}
     compiled = set(store.methods_compiled)
 
     def put_back() -> None:
         store.type_store.clear()
-        for cls, (held, content) in types.items():
-            held[:] = content
-            store.type_store[cls] = held
+        for cls, (stored, content) in types.items():
+            stored[:] = content
+            store.type_store[cls] = stored
         store.methods_compiled.clear()
         store.methods_compiled.update(compiled)
 
@@ -42,19 +42,19 @@ def kept_functions() -> Callable[[], None]:
     before = dict(functions)
 
     def put_back() -> None:
-        for function in [one for one in functions if one not in before]:
+        for function in [key for key in functions if key not in before]:
             del functions[function]
         functions.update(before)
 
     return put_back
 
 
-def is_known(thing: Any) -> bool:
+def is_known(target: Any) -> bool:
     """Return True if torch holds a function or class compiled."""
     from torch.jit import _state
 
-    known = [getattr(_state, name, {}) for name in ("_jit_caching_layer", "_script_classes")]
-    return any(thing in one for one in known)
+    stores = [getattr(_state, name, {}) for name in ("_jit_caching_layer", "_script_classes")]
+    return any(target in store for store in stores)
 
 
 @contextmanager

@@ -19,13 +19,13 @@ def line_at(file: str, line: int) -> Place:
     return Place(file, line, linecache.getline(file, line).strip())
 
 
-def place_of(thing: Any) -> Place | None:
+def place_of(target: Any) -> Place | None:
     """Return the definition of a class or function; None without readable source (a prompt, code without a file)."""
-    if isinstance(thing, type):
-        file = _file_of(thing)
-        line = _classes(file).get(thing.__qualname__.replace("<locals>.", "")) if file else None
+    if isinstance(target, type):
+        file = _file_of(target)
+        line = _classes(file).get(target.__qualname__.replace("<locals>.", "")) if file else None
         return line_at(file, line) if file and line else None
-    function = plain(thing)
+    function = plain(target)
     code = getattr(function, "__code__", None)
     if code is None or not linecache.getlines(code.co_filename):
         return None
@@ -34,11 +34,11 @@ def place_of(thing: Any) -> Place | None:
     return line_at(code.co_filename, line)
 
 
-def plain(thing: Any) -> Any:
+def plain(target: Any) -> Any:
     """Return the Python function inside a bound method, a property, or a wrapper with ``__wrapped__``."""
-    if isinstance(thing, property):
-        thing = thing.fget
-    return inspect.unwrap(getattr(thing, "__func__", thing))
+    if isinstance(target, property):
+        target = target.fget
+    return inspect.unwrap(getattr(target, "__func__", target))
 
 
 def name_of(function: Any) -> str:
@@ -49,11 +49,11 @@ def name_of(function: Any) -> str:
 
 def assignment(cls: type, attribute: str) -> Place | None:
     """Return the line that assigns an instance attribute: in ``__init__``, else in another method."""
-    for one in cls.__mro__:
-        functions = [value for value in vars(one).values() if inspect.isfunction(value)]
+    for base in cls.__mro__:
+        functions = [value for value in vars(base).values() if inspect.isfunction(value)]
         for function in sorted(functions, key=lambda function: function.__name__ != "__init__"):
-            if (found := where_in(function, lambda node: _assigns(node, attribute))) is not None:
-                return found
+            if (place := where_in(function, lambda node: _assigns(node, attribute))) is not None:
+                return place
     return None
 
 
@@ -85,8 +85,8 @@ def annotations_in(function: Any) -> dict[str, str]:
     tree, _ = tree_of(function)
     if tree is None:
         return {}
-    given = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
-    return {one.arg: ast.unparse(one.annotation) if one.annotation else "" for one in given}
+    arguments = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
+    return {argument.arg: ast.unparse(argument.annotation) if argument.annotation else "" for argument in arguments}
 
 
 def tree_of(function: Any) -> tuple[ast.FunctionDef | None, int]:
@@ -101,11 +101,11 @@ def tree_of(function: Any) -> tuple[ast.FunctionDef | None, int]:
 
 def _assigns(node: ast.AST, attribute: str) -> bool:
     if isinstance(node, ast.Call):  # self.register_buffer("mask", None), setattr(self, "mask", None)
-        said = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
-        return attribute in said and isinstance(node.func, ast.Attribute | ast.Name)
+        names = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
+        return attribute in names and isinstance(node.func, ast.Attribute | ast.Name)
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     each = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
-    return any(isinstance(one, ast.Attribute) and one.attr == attribute for one in each)
+    return any(isinstance(part, ast.Attribute) and part.attr == attribute for part in each)
 
 
 def _value(node: ast.expr, function: Any) -> object:

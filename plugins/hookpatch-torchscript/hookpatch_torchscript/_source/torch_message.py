@@ -34,7 +34,7 @@ class Quoted:
 
 def quoted(message: str) -> list[Quoted]:
     """Return the quoted lines of a message in order."""
-    found = []
+    quotes = []
     heads = list(_HEAD.finditer(message))
     for index, head in enumerate(heads):
         if head["line"] == "0":  # torch's line number of a lambda
@@ -43,8 +43,8 @@ def quoted(message: str) -> list[Quoted]:
         code, expression = _marked(message[head.end() : end].split("\n")[1:])
         before = message[: head.start()].rstrip("\n").rpartition("\n")[2]
         place = Place(head["file"], int(head["line"]), code)
-        found.append(Quoted(place, expression, _REACHED.match(before) is not None))
-    return found
+        quotes.append(Quoted(place, expression, _REACHED.match(before) is not None))
+    return quotes
 
 
 def headline(message: str) -> str:

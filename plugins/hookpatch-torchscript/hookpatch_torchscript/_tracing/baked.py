@@ -27,22 +27,22 @@ def nodes(called: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str
     return list(_nodes(jit._get_trace_graph(called, args, dict(kwargs), strict=False)[0]))
 
 
-def baked(one: list[Node], other: list[Node]) -> list[Baked]:
+def baked(ours: list[Node], theirs: list[Node]) -> list[Baked]:
     """Return the constants that differ between two traces of one model, as far as the traces agree otherwise."""
-    found: dict[tuple[object, ...], Baked] = {}
-    for a, b in _same_way(one, other):
+    constants: dict[tuple[object, ...], Baked] = {}
+    for a, b in _same_way(ours, theirs):
         place = _place(a[1])
         if a[0].startswith("prim::Constant") and place is not None and not _equal(a[2], b[2]):
-            found.setdefault((place, _words(a[2])), Baked(place, _words(a[2]), _words(b[2])))
-    return list(found.values())
+            constants.setdefault((place, _words(a[2])), Baked(place, _words(a[2]), _words(b[2])))
+    return list(constants.values())
 
 
-def _same_way(one: list[Node], other: list[Node]) -> Iterator[tuple[Node, Node]]:
+def _same_way(ours: list[Node], theirs: list[Node]) -> Iterator[tuple[Node, Node]]:
     """Yield the pairs of equal nodes at the beginnings, and at the ends, of two traces."""
-    length = min(len(one), len(other))
-    first = next((at for at in range(length) if one[at][:2] != other[at][:2]), length)
-    yield from zip(one[:first], other[:first], strict=True)
-    for a, b in zip(reversed(one[first:]), reversed(other[first:]), strict=False):
+    length = min(len(ours), len(theirs))
+    first = next((index for index in range(length) if ours[index][:2] != theirs[index][:2]), length)
+    yield from zip(ours[:first], theirs[:first], strict=True)
+    for a, b in zip(reversed(ours[first:]), reversed(theirs[first:]), strict=False):
         if a[:2] != b[:2]:
             return
         yield a, b
@@ -66,10 +66,10 @@ def _place(lines: str) -> Place | None:
     return None
 
 
-def _equal(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return one.shape == other.shape and bool(torch.isclose(one, other, rtol=0, atol=0, equal_nan=True).all())
-    return type(one) is type(other) and (one == other or one != one)
+def _equal(ours: Any, theirs: Any) -> bool:
+    if isinstance(ours, torch.Tensor) and isinstance(theirs, torch.Tensor):
+        return ours.shape == theirs.shape and bool(torch.isclose(ours, theirs, rtol=0, atol=0, equal_nan=True).all())
+    return type(ours) is type(theirs) and (ours == theirs or ours != ours)
 
 
 def _words(value: Any) -> str:

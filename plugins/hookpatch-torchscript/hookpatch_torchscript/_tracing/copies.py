@@ -31,9 +31,13 @@ class Original:
     def __init__(self, called: Callable[..., Any]) -> None:
         memo: Memo = {}
         self._copy: Final = copied(called, memo)
-        kept = memo.get(id(memo), [])  # where copy.deepcopy keeps the objects that were copied
-        self._parameters: Final = [_Kept(memo[id(one)], one) for one in kept if isinstance(one, torch.nn.Parameter)]
-        self.ours: Final = {id(one): memo[id(one)] for one in kept if isinstance(one, torch.nn.Parameter)}
+        originals = memo.get(id(memo), [])  # where copy.deepcopy keeps the objects that were copied
+        self._parameters: Final = [
+            _Kept(memo[id(original)], original) for original in originals if isinstance(original, torch.nn.Parameter)
+        ]
+        self.ours: Final = {
+            id(original): memo[id(original)] for original in originals if isinstance(original, torch.nn.Parameter)
+        }
 
     def restore(self) -> None:
         """Give the parameters of the copies the content of the program's."""
@@ -43,10 +47,10 @@ class Original:
     def fresh(self) -> Callable[..., Any]:
         """Return a copy that shares parameters with the other copies, and nothing with the program."""
         self.restore()
-        made: Callable[..., Any] = copied(
+        fresh_copy: Callable[..., Any] = copied(
             self._copy, {id(parameter.ours): parameter.ours for parameter in self._parameters}
         )
-        return made
+        return fresh_copy
 
 
 @final
@@ -71,52 +75,52 @@ class Traced:
         if script:
             graph, theirs = torch._C._jit_pass_lower_graph(graph, traced._c)
         self._state: Final[list[torch.Tensor]] = []
-        kept: list[_Kept] = []
+        snapshots: list[_Kept] = []
         for their in theirs:
             ours = original.ours.get(id(their))
             if ours is None:
                 ours = their.detach().clone().requires_grad_(their.requires_grad)
-                kept.append(_Kept(ours, their.detach()))
+                snapshots.append(_Kept(ours, their.detach()))
             self._state.append(ours)
         for node in _constants(graph):  # the copy of a graph shares them with the graph
             node.t_("value", node.t("value").detach().clone())
-            kept.append(_Kept(node.t("value"), node.t("value").clone()))
-        self._kept: Final = kept
+            snapshots.append(_Kept(node.t("value"), node.t("value").clone()))
+        self._kept: Final = snapshots
         self._run: Final = torch._C._create_function_from_graph("forward", graph)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self._original.restore()
-        for one in self._kept:
-            one.restore()
-        given = [*args, *(kwargs[name] for name in self._names[len(args) :])]
+        for snapshot in self._kept:
+            snapshot.restore()
+        arguments = [*args, *(kwargs[name] for name in self._names[len(args) :])]
         with _jit.optimized_execution(False):  # the recorded operations count, not optimised ones
-            return self._run(*given, *self._state)
+            return self._run(*arguments, *self._state)
 
 
-def copied(thing: Any, memo: Memo) -> Any:
+def copied(target: Any, memo: Memo) -> Any:
     """Return a deep copy of a callable; ``copy.deepcopy`` alone does not copy functions.
 
     Args:
-        thing: a module, function, method or another object.
+        target: a module, function, method or another object.
         memo: the copies made so far, by ``id``.
     """
-    if id(thing) in memo:
-        return memo[id(thing)]
-    if isinstance(thing, FunctionType):
-        return _function(thing, memo)
-    if isinstance(thing, MethodType):
-        return MethodType(thing.__func__, copied(thing.__self__, memo))
-    if isinstance(thing, functools.partial):
-        args = [copied(arg, memo) for arg in thing.args]
+    if id(target) in memo:
+        return memo[id(target)]
+    if isinstance(target, FunctionType):
+        return _function(target, memo)
+    if isinstance(target, MethodType):
+        return MethodType(target.__func__, copied(target.__self__, memo))
+    if isinstance(target, functools.partial):
+        args = [copied(arg, memo) for arg in target.args]
         return functools.partial(
-            copied(thing.func, memo), *args, **{k: copied(v, memo) for k, v in thing.keywords.items()}
+            copied(target.func, memo), *args, **{k: copied(v, memo) for k, v in target.keywords.items()}
         )
-    if isinstance(thing, torch.nn.Module):
-        for module in thing.modules():
+    if isinstance(target, torch.nn.Module):
+        for module in target.modules():
             memo.update({id(value): _held(value) for value in vars(module).values() if _has_no_copy(value)})
-    if isinstance(thing, ModuleType) or _has_no_copy(thing):
-        return _held(thing)
-    return copy.deepcopy(thing, memo)
+    if isinstance(target, ModuleType) or _has_no_copy(target):
+        return _held(target)
+    return copy.deepcopy(target, memo)
 
 
 def _has_no_copy(value: object) -> bool:
@@ -130,29 +134,29 @@ def _held(value: Any) -> Any:
 
 def _function(function: FunctionType, memo: Memo) -> FunctionType:
     """Return a copy of a function, with copies of its closure and of stateful globals."""
-    known = function.__globals__
-    held = [name for name in function.__code__.co_names if _has_state(known.get(name), function.__module__)]
-    if function.__closure__ is None and not held:
+    namespace = function.__globals__
+    stateful = [name for name in function.__code__.co_names if _has_state(namespace.get(name), function.__module__)]
+    if function.__closure__ is None and not stateful:
         return function
     cells = tuple(CellType() for _ in function.__closure__ or ())
-    names = dict(known)
-    made = FunctionType(function.__code__, names, function.__name__, function.__defaults__, cells or None)
-    made.__kwdefaults__, made.__qualname__ = function.__kwdefaults__, function.__qualname__
-    memo[id(function)] = made  # the function may hold itself
-    names.update({name: copied(known[name], memo) for name in held})
+    names = dict(namespace)
+    function_copy = FunctionType(function.__code__, names, function.__name__, function.__defaults__, cells or None)
+    function_copy.__kwdefaults__, function_copy.__qualname__ = function.__kwdefaults__, function.__qualname__
+    memo[id(function)] = function_copy  # the function may hold itself
+    names.update({name: copied(namespace[name], memo) for name in stateful})
     for ours, theirs in zip(cells, function.__closure__ or (), strict=True):
         try:
             ours.cell_contents = copied(theirs.cell_contents, memo)
         except ValueError:  # not assigned yet
             continue
-    return made
+    return function_copy
 
 
 def _has_state(value: object, module: str) -> bool:
     if isinstance(value, FunctionType):
         return value.__module__.partition(".")[0] == module.partition(".")[0] != "torch"
     return isinstance(value, torch.nn.Module | torch.Tensor) or (
-        isinstance(value, list | dict | set) and all(isinstance(one, _PLAIN) for one in value)
+        isinstance(value, list | dict | set) and all(isinstance(element, _PLAIN) for element in value)
     )
 
 

@@ -96,10 +96,10 @@ def compared(traced: Any, call: Call, method: str, probes: int, tolerance: Toler
             if isinstance(search, str):
                 return Verdict(name, place, unchecked=search, scanned=SCANNED)
             tried, refused = search.tried, search.refused
-            told = _told(search, call)
+            disagreements = _told(search, call)
         except Exception as error:  # any error: the program must not fail
             return Verdict(name, place, unchecked=f"{type(error).__name__}: {_first(error)}", scanned=SCANNED)
-    return Verdict(name, place, tried, refused, tuple(told), scanned=SCANNED)
+    return Verdict(name, place, tried, refused, tuple(disagreements), scanned=SCANNED)
 
 
 def _searched(traced: Any, call: Call, method: str, probes: int, tolerance: Tolerance) -> Search | str:
@@ -116,7 +116,7 @@ def _searched(traced: Any, call: Call, method: str, probes: int, tolerance: Tole
 
     def recorded(tensors: Tensors) -> list[torch.Tensor]:
         args, kwargs = example.arguments(tensors)
-        return [one.clone() for one in flat(ours(*args, **kwargs))]
+        return [tensor.clone() for tensor in flat(ours(*args, **kwargs))]
 
     if _differs(eager, eager, example.tensors, tolerance):
         return "the original answers one input in two ways, with the same seed"
@@ -134,27 +134,27 @@ def _searched(traced: Any, call: Call, method: str, probes: int, tolerance: Tole
 
 def _told(search: Search, call: Call) -> list[Disagreement]:
     """Return the disagreements: of those with one deciding line, the smallest found."""
-    found: list[Found | Refusal] = [*search.disagreements, *search.refusals]
-    of_example = [one for one in found if not one.changes]
-    told: dict[object, Disagreement] = {}
-    for one in islice(sorted(of_example or found, key=lambda one: len(one.changes)), _LOOKED_AT):
-        if _differs(search.eager, search.eager, applied(one.changes, search.example.tensors), search.tolerance):
+    candidates: list[Found | Refusal] = [*search.disagreements, *search.refusals]
+    of_example = [candidate for candidate in candidates if not candidate.changes]
+    by_key: dict[object, Disagreement] = {}
+    for candidate in islice(sorted(of_example or candidates, key=lambda candidate: len(candidate.changes)), _LOOKED_AT):
+        if _differs(search.eager, search.eager, applied(candidate.changes, search.example.tensors), search.tolerance):
             continue
-        key = _key(search, call, one.changes)
-        if key in told:
+        key = _key(search, call, candidate.changes)
+        if key in by_key:
             continue
-        smaller = search.smaller(_MODE, one.changes) if one.changes else one.changes
-        if smaller != one.changes and _key(search, call, smaller) != key:
-            smaller = one.changes
-        told[key] = _disagreement(search, call, smaller)
-    return list(told.values())
+        smaller = search.smaller(_MODE, candidate.changes) if candidate.changes else candidate.changes
+        if smaller != candidate.changes and _key(search, call, smaller) != key:
+            smaller = candidate.changes
+        by_key[key] = _disagreement(search, call, smaller)
+    return list(by_key.values())
 
 
 def _key(search: Search, call: Call, changes: Sequence[Change]) -> object:
     """Return the key of a disagreement: the line that decided, or the kind of change."""
     if SCANNED:
-        found = _lost(search, call, changes)
-        return None if found is None else found.place
+        branch = _lost(search, call, changes)
+        return None if branch is None else branch.place
     return tuple(change.size is None for change in changes[:1])
 
 
@@ -168,7 +168,7 @@ def _lost(search: Search, call: Call, changes: Sequence[Change]) -> Lost | None:
 def _disagreement(search: Search, call: Call, changes: tuple[Change, ...]) -> Disagreement:
     example, tensors = search.example, applied(changes, search.example.tensors)
     args, kwargs = example.arguments(tensors)
-    known: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "words": words(changes),
         "args": args,
         "kwargs": kwargs,
@@ -185,11 +185,11 @@ def _disagreement(search: Search, call: Call, changes: tuple[Change, ...]) -> Di
         with seeded():
             traced = search.runs[_MODE](tensors)
     except Exception as error:
-        return Disagreement(**known, eager=f"shape {[list(one.shape) for one in eager]}", traced=_first(error))
+        return Disagreement(**fields, eager=f"shape {[list(tensor.shape) for tensor in eager]}", traced=_first(error))
     where = difference(eager, traced, search.tolerance)
     assert where is not None
     return Disagreement(
-        **known,
+        **fields,
         eager=where.eager,
         traced=where.other,
         output=where.output,
@@ -204,19 +204,19 @@ def _baked(call: Call, example: Example, tensors: Tensors) -> list[Baked]:
     original = Original(call.called)
     try:
         with seeded():
-            one = nodes(original.fresh(), *example.arguments(example.tensors))
+            of_example = nodes(original.fresh(), *example.arguments(example.tensors))
         with seeded():
-            return baked(one, nodes(original.fresh(), *example.arguments(tensors)))
+            return baked(of_example, nodes(original.fresh(), *example.arguments(tensors)))
     except Exception:  # torch refuses the trace, or has moved the function that is called
         return []
 
 
-def _differs(one: Run, other: Run, tensors: Tensors, tolerance: Tolerance) -> bool:
+def _differs(first_run: Run, second_run: Run, tensors: Tensors, tolerance: Tolerance) -> bool:
     with seeded():
-        first = one(tensors)
+        first = first_run(tensors)
     try:
         with seeded():
-            return difference(first, other(tensors), tolerance) is not None
+            return difference(first, second_run(tensors), tolerance) is not None
     except Exception:
         return True
 

@@ -12,25 +12,25 @@ from hookpatch_torchscript._values.verdict import Lost
 SCANNED: Final = find_spec("hookpatch_export") is not None
 
 
-def lost(called: Callable[..., Any], example: Callable[[], object], other: Callable[[], object]) -> Lost | None:
+def lost(called: Callable[..., Any], example: Callable[[], object], variant: Callable[[], object]) -> Lost | None:
     """Return the line where a run with another input leaves the path of the run with the example.
 
     Args:
         called: the traced model or function.
         example: runs it with the example.
-        other: runs it with the other input.
+        variant: runs it with the other input.
     """
     if not SCANNED:
         return None
     from hookpatch_export import parting  # optional
 
     try:
-        found = parting(called, example, other)
+        branch = parting(called, example, variant)
     except Exception:  # an error of the scan itself; the disagreement stands without a line
         return None
-    if found is None:
+    if branch is None:
         return None
-    place = Place(str(found.file), found.line, found.source)
-    if found.finding is None:
+    place = Place(str(branch.file), branch.line, branch.source)
+    if branch.finding is None:
         return Lost(place)
-    return Lost(place, found.finding.consequence.get("trace", ""), found.finding.instead)
+    return Lost(place, branch.finding.consequence.get("trace", ""), branch.finding.instead)

@@ -73,9 +73,9 @@ def _calls(
     calls: Callable[..., dict[str, Any]], wrapped: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
     try:
-        given = inspect.signature(wrapped).bind(*args, **kwargs)
-        given.apply_defaults()
-        return calls(**given.arguments)
+        bound = inspect.signature(wrapped).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return calls(**bound.arguments)
     except Exception:  # torch reports the wrong call
         return {}
 
@@ -97,12 +97,12 @@ def _of_trace_module(
     mod: Any, inputs: Mapping[str, Any], example_inputs_is_kwarg: bool = False, **_: Any
 ) -> dict[str, Any]:
     """Return the calls that torch.jit.trace_module will trace, by method."""
-    found = {}
+    calls = {}
     for method, example in inputs.items():
         by_name = example_inputs_is_kwarg and isinstance(example, dict)
         called = mod if method == "forward" else getattr(mod, method)
-        found[method] = _call(called, () if by_name else _tuple(example), example if by_name else {})
-    return found
+        calls[method] = _call(called, () if by_name else _tuple(example), example if by_name else {})
+    return calls
 
 
 def _call(called: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -115,10 +115,10 @@ def _tuple(example: Any) -> tuple[Any, ...]:
     return tuple(example) if isinstance(example, tuple | list) else (example,)
 
 
-def _is_module(thing: object) -> bool:
+def _is_module(value: object) -> bool:
     import torch  # imported by now
 
-    return isinstance(thing, torch.nn.Module)
+    return isinstance(value, torch.nn.Module)
 
 
 def _is_tracing() -> bool:
@@ -137,7 +137,7 @@ def _is_traced(traced: Any, calls: Mapping[str, Any]) -> bool:
 
 def _tell(name: str, verdicts: Sequence[Any], fail: bool) -> None:
     place = _caller()
-    disagreeing = [one for one in verdicts if one.disagreements]
+    disagreeing = [verdict for verdict in verdicts if verdict.disagreements]
     if fail and disagreeing:
         raise TraceGuardError(name, place, disagreeing)
     for verdict in verdicts:

@@ -122,21 +122,23 @@ class Verdict:
             ]
         )
 
-    def _lines(self, number: int, one: Disagreement) -> list[str]:
+    def _lines(self, number: int, disagreement: Disagreement) -> list[str]:
         lines = [
-            _line("input", f"{', '.join(one.shapes)}: {one.words}"),
-            _line("again", _again(one, number)),
-            _line("answers", _answers(one)),
+            _line("input", f"{', '.join(disagreement.shapes)}: {disagreement.words}"),
+            _line("again", _again(disagreement, number)),
+            _line("answers", _answers(disagreement)),
         ]
-        if one.lost is not None and one.lost.place is not None:
-            lines.append(_line("line", f"{one.lost.place}: {one.lost.place.code}"))
-            if one.lost.became:
-                lines.append(_line("trace", one.lost.became))
-        elif one.lost is None and not self.scanned:
+        if disagreement.lost is not None and disagreement.lost.place is not None:
+            lines.append(_line("line", f"{disagreement.lost.place}: {disagreement.lost.place.code}"))
+            if disagreement.lost.became:
+                lines.append(_line("trace", disagreement.lost.became))
+        elif disagreement.lost is None and not self.scanned:
             lines.append(_line("line", _ALONE))
-        lines += [_line("baked", f"{each.place}: {each.value}, with this input {each.other}") for each in one.baked]
-        said = one.lost.instead if one.lost is not None else ""
-        return [*lines, _line("instead", said or _INSTEAD)]
+        lines += [
+            _line("baked", f"{each.place}: {each.value}, with this input {each.other}") for each in disagreement.baked
+        ]
+        instead = disagreement.lost.instead if disagreement.lost is not None else ""
+        return [*lines, _line("instead", instead or _INSTEAD)]
 
 
 _SHORT: Final = 12  # elements
@@ -145,16 +147,18 @@ _INSTEAD: Final = (
 )
 
 
-def _again(one: Disagreement, number: int) -> str:
+def _again(disagreement: Disagreement, number: int) -> str:
     """Return code that makes the input; for one that is long, has NaN or other strides, where the verdict holds it."""
     from torch.utils import _pytree  # imported by now, like torch
 
-    leaves = [leaf for leaf in _pytree.tree_leaves((one.args, dict(one.kwargs))) if hasattr(leaf, "tolist")]
-    seed = f"torch.manual_seed({one.seed})"
+    leaves = [
+        leaf for leaf in _pytree.tree_leaves((disagreement.args, dict(disagreement.kwargs))) if hasattr(leaf, "tolist")
+    ]
+    seed = f"torch.manual_seed({disagreement.seed})"
     is_plain = all(leaf.is_contiguous() and bool(leaf.isfinite().all()) for leaf in leaves)
     if sum(leaf.numel() for leaf in leaves) > _SHORT or not is_plain:
         return f"{seed}; the verdict has the input itself: .disagreements[{number}].args and .kwargs"
-    names = [shape.partition(": ")[0] for shape in one.shapes]
+    names = [shape.partition(": ")[0] for shape in disagreement.shapes]
     pairs = zip(names, leaves, strict=True)
     return "; ".join(
         [seed, *(f"{name} = torch.tensor({_rounded(leaf.tolist())}, dtype={leaf.dtype})" for name, leaf in pairs)]
@@ -163,18 +167,22 @@ def _again(one: Disagreement, number: int) -> str:
 
 def _rounded(value: Any) -> Any:
     if isinstance(value, list):
-        return [_rounded(one) for one in value]
+        return [_rounded(element) for element in value]
     return float(f"{value:.8g}") if isinstance(value, float) else value
 
 
-def _answers(one: Disagreement) -> str:
-    if one.at is None or one.by is None or one.count is None:
-        return f"eager {one.eager}, the trace {one.traced}"
-    element = f" at {list(one.at)}" if one.at else ""
-    output = f" of output {one.output}" if one.output else ""
-    differ = f"; {one.count[0]} of {one.count[1]} elements differ, by {one.by:.4g} at most" if one.count[1] > 1 else ""
-    return f"eager {one.eager}, the trace {one.traced}{element}{output}{differ}"
+def _answers(disagreement: Disagreement) -> str:
+    if disagreement.at is None or disagreement.by is None or disagreement.count is None:
+        return f"eager {disagreement.eager}, the trace {disagreement.traced}"
+    element = f" at {list(disagreement.at)}" if disagreement.at else ""
+    output = f" of output {disagreement.output}" if disagreement.output else ""
+    differ = (
+        f"; {disagreement.count[0]} of {disagreement.count[1]} elements differ, by {disagreement.by:.4g} at most"
+        if disagreement.count[1] > 1
+        else ""
+    )
+    return f"eager {disagreement.eager}, the trace {disagreement.traced}{element}{output}{differ}"
 
 
-def _line(word: str, said: str) -> str:
-    return f"  {word:<9}{said}"
+def _line(word: str, text: str) -> str:
+    return f"  {word:<9}{text}"

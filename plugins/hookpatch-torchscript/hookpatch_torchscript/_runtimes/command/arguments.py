@@ -15,8 +15,8 @@ def modes_of(text: str | None) -> tuple[str, ...]:
     Raises:
         RuntimesError: a mode does not exist.
     """
-    asked = MODES if text is None else _words(text, "--modes", "mode", MODES)
-    return tuple(dict.fromkeys((EAGER, *asked)))
+    selected = MODES if text is None else _words(text, "--modes", "mode", MODES)
+    return tuple(dict.fromkeys((EAGER, *selected)))
 
 
 def settings_of(devices: str, dtypes: str, batches: str) -> tuple[Setting, ...]:
@@ -40,14 +40,14 @@ def _size(word: str) -> int:
     return int(word)
 
 
-def _words(text: str, option: str, kind: str, known: Sequence[str]) -> tuple[str, ...]:
-    found = _split(text, option)
-    for word in found:
-        if word not in known:
-            near = difflib.get_close_matches(word, known, 1)
+def _words(text: str, option: str, kind: str, choices: Sequence[str]) -> tuple[str, ...]:
+    words = _split(text, option)
+    for word in words:
+        if word not in choices:
+            near = difflib.get_close_matches(word, choices, 1)
             hint = f"did you mean '{near[0]}'? " if near else ""
-            raise RuntimesError(option, f"no {kind} '{word}'; {hint}there are {', '.join(known)}")
-    return found
+            raise RuntimesError(option, f"no {kind} '{word}'; {hint}there are {', '.join(choices)}")
+    return words
 
 
 def _split(text: str, option: str) -> tuple[str, ...]:

@@ -66,17 +66,17 @@ def runtimes_command(
         check(plot)
     out = console()
     tell: Tell = (lambda _: None) if as_json_ else (lambda comparison: show(comparison, out))
-    done, refused = _all(plan, settings, tell)
+    comparisons, refused = _all(plan, settings, tell)
     notes = [*left_out(plan.modes, sys.version_info[:2]), *refused]
     for note in notes:
         sys.stderr.write(f"hookpatch: {note}\n")
     if as_json_:
-        typer.echo(json.dumps(as_json(plan, done, notes), indent=2))
-    elif done:
-        out.print(Text(f"\n{figures.on(done[0].machine)}", style="dim"), soft_wrap=not out.is_terminal)
+        typer.echo(json.dumps(as_json(plan, comparisons, notes), indent=2))
+    elif comparisons:
+        out.print(Text(f"\n{figures.on(comparisons[0].machine)}", style="dim"), soft_wrap=not out.is_terminal)
     if plot is not None:
-        draw(plot, factory, [(str(one.setting), one) for one in done])
-    raise typer.Exit(status_of(done, asked=modes is not None))
+        draw(plot, factory, [(str(comparison.setting), comparison) for comparison in comparisons])
+    raise typer.Exit(status_of(comparisons, are_modes_named=modes is not None))
 
 
 def left_out(modes: Sequence[str], python: tuple[int, ...]) -> list[str]:
@@ -86,16 +86,18 @@ def left_out(modes: Sequence[str], python: tuple[int, ...]) -> list[str]:
     return [f"{', '.join(without)} left out: {why}"] if why and without else []
 
 
-def status_of(done: Sequence[Comparison], asked: bool) -> int:
+def status_of(comparisons: Sequence[Comparison], are_modes_named: bool) -> int:
     """Return the exit status: 1 if a mode's answer is not eager's, or a requested mode failed; else 0.
 
     Args:
-        done: the comparisons.
-        asked: True if the user named the modes, so that each counts as requested. Eager always does.
+        comparisons: the comparisons.
+        are_modes_named: True if the user named the modes, so that each counts as requested. Eager always does.
     """
-    results = [result for one in done for result in one.results]
-    wrong = any(one.status == "differs" or (one.status == "failed" and one.mode == EAGER) for one in results)
-    return FAILED if wrong or (asked and any(one.status == "failed" for one in results)) else 0
+    results = [result for comparison in comparisons for result in comparison.results]
+    wrong = any(
+        result.status == "differs" or (result.status == "failed" and result.mode == EAGER) for result in results
+    )
+    return FAILED if wrong or (are_modes_named and any(result.status == "failed" for result in results)) else 0
 
 
 def _all(plan: Plan, settings: Sequence[Setting], tell: Tell) -> tuple[list[Comparison], list[str]]:
@@ -104,30 +106,30 @@ def _all(plan: Plan, settings: Sequence[Setting], tell: Tell) -> tuple[list[Comp
     Raises:
         RuntimesError: the factory makes no model, or no device is available.
     """
-    done: list[Comparison] = []
+    comparisons: list[Comparison] = []
     missing: dict[str, str] = {}
     for setting in settings:
         if setting.device in missing:
             continue
         with _progress(setting) as say:
-            found = compare(plan, setting, say)
-        if isinstance(found, Comparison):
-            done.append(found)
-            tell(found)
-        elif found.of == "factory":
-            raise RuntimesError(plan.factory, found.problem)
+            outcome = compare(plan, setting, say)
+        if isinstance(outcome, Comparison):
+            comparisons.append(outcome)
+            tell(outcome)
+        elif outcome.of == "factory":
+            raise RuntimesError(plan.factory, outcome.problem)
         else:
-            missing[setting.device] = found.problem
-    if not done:
+            missing[setting.device] = outcome.problem
+    if not comparisons:
         device, why = next(iter(missing.items()))
-        now = "run the same command on a machine that has it, or with --device cpu"
-        raise RuntimesError(f"--device {device}", f"{why}; {now}")
-    there = ", ".join(sorted({one.setting.device for one in done}))
-    return done, [f"--device {name}: {why}; measured on {there} alone" for name, why in missing.items()]
+        advice = "run the same command on a machine that has it, or with --device cpu"
+        raise RuntimesError(f"--device {device}", f"{why}; {advice}")
+    devices = ", ".join(sorted({comparison.setting.device for comparison in comparisons}))
+    return comparisons, [f"--device {name}: {why}; measured on {devices} alone" for name, why in missing.items()]
 
 
 @contextmanager
 def _progress(setting: Setting) -> Iterator[Callable[[str, int], None]]:
     """Show a line with the current measurement on a terminal's stderr, for the duration of a block."""
     with Console(stderr=True, highlight=False).status("") as status:
-        yield lambda mode, at: status.update(f"{setting} · {mode}" + (f" · round {at}" if at > 1 else ""))
+        yield lambda mode, number: status.update(f"{setting} · {mode}" + (f" · round {number}" if number > 1 else ""))

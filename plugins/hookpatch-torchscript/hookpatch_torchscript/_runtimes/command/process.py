@@ -40,15 +40,15 @@ def ended(status: int, last: str) -> str:
     """
     if status < 0:
         name = signal.Signals(-status).name if -status in {*signal.Signals} else f"signal {-status}"
-        more = ": the memory may have run out" if name == "SIGKILL" else ""
-        return f"its process was ended by {name}{more}"
+        hint = ": the memory may have run out" if name == "SIGKILL" else ""
+        return f"its process was ended by {name}{hint}"
     return f"its process ended with status {status}{f': {last}' if last else ''}"
 
 
-def _read(told: dict[str, Any]) -> Reply:
-    outcome = told["outcome"]
+def _read(answer: dict[str, Any]) -> Reply:
+    outcome = answer["outcome"]
     if "of" in outcome:
-        return Reply(Refusal(**outcome), told["machine"])
-    found = outcome.pop("difference")
+        return Reply(Refusal(**outcome), answer["machine"])
+    gap = outcome.pop("difference")
     outcome["times"] = tuple(outcome["times"])
-    return Reply(Trial(**outcome, difference=None if found is None else Difference(**found)), told["machine"])
+    return Reply(Trial(**outcome, difference=None if gap is None else Difference(**gap)), answer["machine"])

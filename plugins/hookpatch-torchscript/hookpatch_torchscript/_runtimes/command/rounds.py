@@ -29,11 +29,11 @@ def compare(plan: Plan, setting: Setting, tell: Tell) -> Comparison | Refusal:
     """
     rounds: list[dict[str, Trial]] = []
     machine: dict[str, Any] = {}
-    left = list(plan.modes)
+    remaining = list(plan.modes)
     for number in range(1, plan.repeat + 1):
         rounds.append({})
-        for mode in tuple(left):
-            if mode not in left:
+        for mode in tuple(remaining):
+            if mode not in remaining:
                 continue
             tell(mode, number)
             completed = run(Job(plan.factory, mode, setting, plan.threads, plan.seconds))
@@ -42,9 +42,9 @@ def compare(plan: Plan, setting: Setting, tell: Tell) -> Comparison | Refusal:
             machine = machine or completed.machine
             rounds[-1][mode] = completed.outcome
             if completed.outcome.status != "ok":
-                left.remove(mode)
+                remaining.remove(mode)
                 if mode == EAGER:
-                    left.clear()
+                    remaining.clear()
     for mode in plan.modes:
         rounds[0].setdefault(mode, Trial("failed", _NOTHING))
     return Comparison(setting, joined(plan.modes, rounds), machine)

@@ -34,14 +34,14 @@ def without_packages(names: Iterable[str]) -> str | None:
     return f"{', '.join(missing)} {are} not installed: pip install 'hookpatch-torchscript[onnxruntime]'"
 
 
-def without_provider(name: str, release: str, here: Iterable[str]) -> str | None:
+def without_provider(name: str, release: str, providers: Iterable[str]) -> str | None:
     """Return why ONNX Runtime does not run on a device, None if it does.
 
     Args:
         name: the execution provider.
         release: the release of ONNX Runtime.
-        here: the available providers, or the providers that took the model.
+        providers: the available providers, or the providers that took the model.
     """
-    if name in here:
+    if name in providers:
         return None
-    return f"onnxruntime {release} did not take {name}, it has {', '.join(here)}: install onnxruntime-gpu"
+    return f"onnxruntime {release} did not take {name}, it has {', '.join(providers)}: install onnxruntime-gpu"

@@ -37,8 +37,8 @@ class Result:
     @property
     def preparation(self) -> float | None:
         """Seconds to the first answer, the median of the rounds."""
-        known = [one.preparation for one in self._good() if one.preparation is not None]
-        return statistics.median(known) if known else None
+        seconds = [trial.preparation for trial in self._good() if trial.preparation is not None]
+        return statistics.median(seconds) if seconds else None
 
     @property
     def median(self) -> float | None:
@@ -61,25 +61,25 @@ class Result:
     @property
     def preparing(self) -> int | None:
         """Peak memory to the first answer in bytes, the greatest of the rounds."""
-        return max((one.preparing for one in self._good() if one.preparing is not None), default=None)
+        return max((trial.preparing for trial in self._good() if trial.preparing is not None), default=None)
 
     @property
     def running(self) -> int | None:
         """Peak memory after the first answer in bytes, the greatest of the rounds."""
-        return max((one.running for one in self._good() if one.running is not None), default=None)
+        return max((trial.running for trial in self._good() if trial.running is not None), default=None)
 
     @property
     def difference(self) -> Difference | None:
         """The difference from eager's answer, the greatest of the rounds."""
-        found = [trial.difference for trial in self.trials if trial.difference is not None]
-        return max(found, key=lambda one: one.relative) if found else None
+        differences = [trial.difference for trial in self.trials if trial.difference is not None]
+        return max(differences, key=lambda difference: difference.relative) if differences else None
 
     def _good(self) -> tuple[Trial, ...]:
         """Return the trials if all are ``ok``, else none: figures of a wrong answer do not count."""
         return self.trials if self.status == "ok" else ()
 
     def _times(self) -> list[float]:
-        return [time for one in self._good() for time in one.times]
+        return [time for trial in self._good() for time in trial.times]
 
 
 @final
@@ -99,7 +99,7 @@ class Comparison:
 
     def speed_up(self, result: Result) -> float | None:
         """Return the speed of a mode relative to eager."""
-        eager = next((one.median for one in self.results if one.mode == EAGER), None)
+        eager = next((candidate.median for candidate in self.results if candidate.mode == EAGER), None)
         return None if eager is None or result.median is None else eager / result.median
 
     def throughput(self, result: Result) -> float | None:
@@ -110,9 +110,9 @@ class Comparison:
     def fastest(self) -> Result | None:
         """The result with the least median."""
         timed = [result for result in self.results if result.median is not None]
-        return min(timed, key=lambda one: one.median or 0.0, default=None)
+        return min(timed, key=lambda result: result.median or 0.0, default=None)
 
 
 def joined(modes: Sequence[str], rounds: Sequence[Mapping[str, Trial]]) -> tuple[Result, ...]:
     """Return the result of each mode from the trials of each round; later rounds may lack a mode."""
-    return tuple(Result(mode, tuple(one[mode] for one in rounds if mode in one)) for mode in modes)
+    return tuple(Result(mode, tuple(trials[mode] for trials in rounds if mode in trials)) for mode in modes)

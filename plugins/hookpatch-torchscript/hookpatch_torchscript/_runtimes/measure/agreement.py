@@ -27,7 +27,7 @@ def tensors(answer: Any) -> list[tuple[str, Tensor]]:
     return [(_name(path), leaf.detach().to("cpu", copy=True)) for path, leaf in leaves if isinstance(leaf, Tensor)]
 
 
-def difference(eager: list[tuple[str, Tensor]], other: list[tuple[str, Tensor]]) -> Difference:
+def difference(eager: list[tuple[str, Tensor]], answer: list[tuple[str, Tensor]]) -> Difference:
     """Return the greatest difference of two answers, by the tolerance of the type.
 
     Tensors are paired by order and named as in eager's answer. Integers and booleans have the tolerance 0.
@@ -35,20 +35,25 @@ def difference(eager: list[tuple[str, Tensor]], other: list[tuple[str, Tensor]])
     Raises:
         OtherAnswerError: the shapes differ.
     """
-    if len(eager) != len(other):
-        raise OtherAnswerError(f"eager returns {_counted(len(eager))}, it {_counted(len(other))}")
+    if len(eager) != len(answer):
+        raise OtherAnswerError(f"eager returns {_counted(len(eager))}, it {_counted(len(answer))}")
     if not eager:
         raise OtherAnswerError("eager returns no tensor: there is nothing to compare")
-    return max((_of_one(name, one, two) for (name, one), (_, two) in zip(eager, other, strict=True)), key=_badness)
+    return max(
+        (_of_one(name, expected, actual) for (name, expected), (_, actual) in zip(eager, answer, strict=True)),
+        key=_badness,
+    )
 
 
-def _of_one(name: str, eager: Tensor, other: Tensor) -> Difference:
-    if eager.shape != other.shape:
-        raise OtherAnswerError(f"{name}: eager's shape is {list(eager.shape)}, its shape is {list(other.shape)}")
+def _of_one(name: str, eager: Tensor, actual: Tensor) -> Difference:
+    if eager.shape != actual.shape:
+        raise OtherAnswerError(f"{name}: eager's shape is {list(eager.shape)}, its shape is {list(actual.shape)}")
     exact = not (eager.is_floating_point() or eager.is_complex())
-    tolerance = 0.0 if exact else max(TOLERANCES.get(one.dtype, TOLERANCES[torch.float32]) for one in (eager, other))
-    wide = torch.complex128 if eager.is_complex() or other.is_complex() else torch.float64
-    a, b = eager.to(wide), other.to(wide)
+    tolerance = (
+        0.0 if exact else max(TOLERANCES.get(tensor.dtype, TOLERANCES[torch.float32]) for tensor in (eager, actual))
+    )
+    wide = torch.complex128 if eager.is_complex() or actual.is_complex() else torch.float64
+    a, b = eager.to(wide), actual.to(wide)
     apart = (a - b).abs()
     apart[(a == b) | (a.isnan() & b.isnan())] = 0.0  # equal infinities, and NaN in both
     apart = apart.nan_to_num(nan=torch.inf, posinf=torch.inf)
@@ -59,8 +64,8 @@ def _of_one(name: str, eager: Tensor, other: Tensor) -> Difference:
     return Difference(name, absolute, relative, tolerance)
 
 
-def _badness(found: Difference) -> tuple[bool, float]:
-    return found.relative > found.tolerance, found.relative
+def _badness(gap: Difference) -> tuple[bool, float]:
+    return gap.relative > gap.tolerance, gap.relative
 
 
 def _counted(count: int) -> str:

@@ -53,19 +53,21 @@ def build(word: str, batch: int) -> Built:
             f"{wrong} cannot be called with a batch size alone; write def {factory.__name__}(batch)"
         ) from None
     try:
-        made = factory(batch)
+        returned = factory(batch)
     except (Exception, SystemExit) as error:
         raise FactoryError(f"called with {batch} it raised {reason(error)}; mend the function") from error
-    return _checked(made)
+    return _checked(returned)
 
 
-def _checked(made: Any) -> Built:
-    model, inputs, keywords = (*made, {})[:3] if isinstance(made, tuple) and len(made) in (2, 3) else (None, None, {})
+def _checked(returned: Any) -> Built:
+    model, inputs, keywords = (
+        (*returned, {})[:3] if isinstance(returned, tuple) and len(returned) in (2, 3) else (None, None, {})
+    )
     if isinstance(inputs, torch.Tensor):
         inputs = (inputs,)
     right = isinstance(inputs, tuple) and isinstance(keywords, Mapping)
     if not isinstance(model, torch.nn.Module) or not right:
-        raise FactoryError(f"returned {kinds(made)}; return (model, inputs) or (model, inputs, keywords)")
+        raise FactoryError(f"returned {kinds(returned)}; return (model, inputs) or (model, inputs, keywords)")
     return Built(model, inputs, keywords)
 
 
@@ -82,5 +84,5 @@ def _found(word: str) -> Any:
 
 
 def _unimportable(error: BaseException) -> FactoryError:
-    now = "install what is missing" if isinstance(error, ImportError) else "mend it, so that python can import it"
-    return FactoryError(f"cannot be imported: {reason(error)}; {now}")
+    advice = "install what is missing" if isinstance(error, ImportError) else "mend it, so that python can import it"
+    return FactoryError(f"cannot be imported: {reason(error)}; {advice}")

@@ -94,19 +94,19 @@ def _trial(job: Job, built: Built) -> Trial:
     except Exception as error:
         return Trial("failed", script_reason(job.mode, built.model) or reason(error))
     try:
-        found = difference(tensors(eager(Built(built.model, *fresh))()), first)
+        gap = difference(tensors(eager(Built(built.model, *fresh))()), first)
     except OtherAnswerError as error:
         return Trial("differs", str(error))
-    if found.relative > found.tolerance:
-        return Trial("differs", _said(job, found), difference=found)
-    return Trial("ok", None, preparation, tuple(times), preparing, running, found)
+    if gap.relative > gap.tolerance:
+        return Trial("differs", _said(job, gap), difference=gap)
+    return Trial("ok", None, preparation, tuple(times), preparing, running, gap)
 
 
-def _said(job: Job, found: Difference) -> str:
+def _said(job: Job, gap: Difference) -> str:
     if job.mode == EAGER:
-        apart = f"{found.output}: {found.absolute:.2g} apart"
+        apart = f"{gap.output}: {gap.absolute:.2g} apart"
         return f"the model answers one input in two ways ({apart}); nothing can be compared with it"
     return (
-        f"{found.output} is {found.absolute:.2g} from eager's, {found.relative:.2g} of its greatest magnitude; "
-        f"{found.tolerance:.0e} is allowed for {job.setting.dtype}"
+        f"{gap.output} is {gap.absolute:.2g} from eager's, {gap.relative:.2g} of its greatest magnitude; "
+        f"{gap.tolerance:.0e} is allowed for {job.setting.dtype}"
     )

@@ -34,9 +34,9 @@ def eager(built: Built) -> Call:
     return _calling(built.model, built)
 
 
-def _calling(made: Any, built: Built) -> Call:
+def _calling(prepared: Any, built: Built) -> Call:
     inputs, keywords = built.inputs, built.keywords
-    return lambda: made(*inputs, **keywords)
+    return lambda: prepared(*inputs, **keywords)
 
 
 def _traced(built: Built) -> Call:

@@ -37,7 +37,7 @@ def onnxruntime_call(built: Built) -> Callable[[], list[torch.Tensor]]:
     session = _session(built, provider)
     if lacking := without_provider(provider, onnxruntime.__version__, session.get_providers()):
         raise NotHereError(lacking)  # the provider could not be loaded; ONNX Runtime would fall back to the CPU
-    return running(session, _given(session, built), device)
+    return running(session, _paired(session, built), device)
 
 
 def _session(built: Built, provider: str) -> Any:
@@ -57,38 +57,38 @@ def _session(built: Built, provider: str) -> Any:
         return onnxruntime.InferenceSession(path, options, providers=[provider])
 
 
-def _given(session: Any, built: Built) -> list[tuple[Any, torch.Tensor]]:
+def _paired(session: Any, built: Built) -> list[tuple[Any, torch.Tensor]]:
     """Return the inputs of the graph with their tensors: keywords by name, the rest in order."""
     in_order = iter([leaf for leaf in pytree.tree_leaves(built.inputs) if isinstance(leaf, torch.Tensor)])
-    rest = iter([leaf for leaf in pytree.tree_leaves(dict(built.keywords)) if isinstance(leaf, torch.Tensor)])
-    given = []
-    for one in session.get_inputs():
-        by_name = built.keywords.get(one.name)
+    of_keywords = iter([leaf for leaf in pytree.tree_leaves(dict(built.keywords)) if isinstance(leaf, torch.Tensor)])
+    pairs = []
+    for declared in session.get_inputs():
+        by_name = built.keywords.get(declared.name)
         tensor = by_name if isinstance(by_name, torch.Tensor) else next(in_order, None)
-        given.append((one, (next(rest) if tensor is None else tensor).contiguous()))
-    return given
+        pairs.append((declared, (next(of_keywords) if tensor is None else tensor).contiguous()))
+    return pairs
 
 
 def running(
-    session: Any, given: list[tuple[Any, torch.Tensor]], device: torch.device
+    session: Any, pairs: list[tuple[Any, torch.Tensor]], device: torch.device
 ) -> Callable[[], list[torch.Tensor]]:
     """Return a function that runs a session on tensors in place.
 
     Args:
         session: an ``onnxruntime.InferenceSession``.
-        given: the inputs of the session, each with its tensor.
+        pairs: the inputs of the session, each with its tensor.
         device: the device of the inputs and outputs.
     """
     import onnx
 
     binding = session.io_binding()
     index = device.index or 0
-    for one, tensor in given:
-        kind = onnx.TensorProto.DataType.Value(one.type[len("tensor(") : -1].upper())
-        binding.bind_input(one.name, device.type, index, kind, list(tensor.shape), tensor.data_ptr())
+    for declared, tensor in pairs:
+        kind = onnx.TensorProto.DataType.Value(declared.type[len("tensor(") : -1].upper())
+        binding.bind_input(declared.name, device.type, index, kind, list(tensor.shape), tensor.data_ptr())
     outputs = [output.name for output in session.get_outputs()]
 
-    def call(_given: object = given) -> list[torch.Tensor]:  # keeps the tensors alive while in use
+    def call(_pairs: object = pairs) -> list[torch.Tensor]:  # keeps the tensors alive while in use
         for name in outputs:
             binding.bind_output(name, device.type, index)  # each time: else the session overwrites earlier outputs
         session.run_with_iobinding(binding)

@@ -25,8 +25,8 @@ def reason(error: BaseException) -> str:
     """Return the class of the original error, the first line of its message, and the line of the model."""
     first = _first(error)
     lines = [line.strip() for line in _OF_TRACE.sub(r"an output \1", _COLOUR.sub("", str(first))).splitlines()]
-    said = _OF_ONNXRUNTIME.sub("", next((line for line in lines if len(line.strip("-=#*: ")) > 1), ""))
-    text = f"{type(first).__name__}: {said}" if said else type(first).__name__
+    message = _OF_ONNXRUNTIME.sub("", next((line for line in lines if len(line.strip("-=#*: ")) > 1), ""))
+    text = f"{type(first).__name__}: {message}" if message else type(first).__name__
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST - 4].rstrip()} ..."
     place = _place(first) or _place(error)
@@ -35,13 +35,13 @@ def reason(error: BaseException) -> str:
 
 def _first(error: BaseException) -> BaseException:
     """Return the original error behind an error; exporters and compilers wrap errors."""
-    seen = {id(error)}
+    visited = {id(error)}
     while True:
         before = getattr(error, "inner_exception", None) or error.__cause__
-        if not isinstance(before, BaseException) or id(before) in seen:
+        if not isinstance(before, BaseException) or id(before) in visited:
             return error
         error = before
-        seen.add(id(error))
+        visited.add(id(error))
 
 
 def _place(error: BaseException) -> str | None:

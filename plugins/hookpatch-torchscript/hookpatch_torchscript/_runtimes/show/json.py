@@ -54,12 +54,12 @@ def _result(comparison: Comparison, result: Result) -> dict[str, Any]:
     }
 
 
-def _difference(found: Difference) -> dict[str, Any]:
+def _difference(difference: Difference) -> dict[str, Any]:
     return {
-        "output": found.output,
-        "absolute": _finite(found.absolute),
-        "relative": _finite(found.relative),
-        "tolerance": found.tolerance,
+        "output": difference.output,
+        "absolute": _finite(difference.absolute),
+        "relative": _finite(difference.relative),
+        "tolerance": difference.tolerance,
     }
 
 

@@ -69,8 +69,8 @@ def draw(path: Path, title: str, panels: Sequence[tuple[str, Comparison]]) -> No
     from matplotlib.figure import Figure
 
     across = 2 if len(panels) > 2 else 1
-    lines = [panels[at : at + across] for at in range(0, len(panels), across)]
-    heights = [max(len(one.results) for _, one in line) + 1.4 for line in lines]
+    lines = [panels[start : start + across] for start in range(0, len(panels), across)]
+    heights = [max(len(comparison.results) for _, comparison in line) + 1.4 for line in lines]
     high = sum(heights) * _ROW + 0.8
     with matplotlib.rc_context({**_STYLE}):
         figure = Figure(figsize=(1.5 + 5.6 * across, high), facecolor="white")
@@ -88,9 +88,9 @@ def draw(path: Path, title: str, panels: Sequence[tuple[str, Comparison]]) -> No
         for index, (name, comparison) in enumerate(panels):
             _panel(figure.add_subplot(grid[index // across, index % across]), name, comparison)
         figure.text(0.15 / (1.5 + 5.6 * across), 1 - 0.3 / high, title, size=12, weight="bold")
-        machine = next((one.machine for _, one in panels if one.machine), {})
-        said = f"{figures.on(machine)} · median latency, line: middle half of the times; less is better"
-        figure.text(0.15 / (1.5 + 5.6 * across), 0.12 / high, said, size=7.5, color=_QUIET)
+        machine = next((comparison.machine for _, comparison in panels if comparison.machine), {})
+        caption = f"{figures.on(machine)} · median latency, line: middle half of the times; less is better"
+        figure.text(0.15 / (1.5 + 5.6 * across), 0.12 / high, caption, size=7.5, color=_QUIET)
         try:
             figure.savefig(path, dpi=160, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
         except OSError as error:
@@ -98,7 +98,7 @@ def draw(path: Path, title: str, panels: Sequence[tuple[str, Comparison]]) -> No
 
 
 def _panel(axes: Axes, name: str, comparison: Comparison) -> None:
-    slowest = max((one.median or 0.0 for one in comparison.results), default=0.0)
+    slowest = max((candidate.median or 0.0 for candidate in comparison.results), default=0.0)
     longest = min(max(map(_high, comparison.results)), 1.3 * slowest) or 1.0  # a line may be cut
     axes.set_xlim(0, longest * _ROOM)
     axes.set_ylim(len(comparison.results) - 0.4, -0.6)
@@ -106,7 +106,7 @@ def _panel(axes: Axes, name: str, comparison: Comparison) -> None:
         axes.text(longest * _ROOM, -0.75, "speed-up", va="bottom", ha="right", size=8, color=_QUIET)
     axes.set_title(name, loc="left", size=10, weight="bold", pad=4)
     axes.set_xticks([])
-    axes.set_yticks(range(len(comparison.results)), [one.mode for one in comparison.results])
+    axes.set_yticks(range(len(comparison.results)), [candidate.mode for candidate in comparison.results])
     axes.tick_params(axis="y", length=0, pad=6)
     for side in ("top", "right", "bottom"):
         axes.spines[side].set_visible(False)
@@ -120,21 +120,21 @@ def _panel(axes: Axes, name: str, comparison: Comparison) -> None:
             _bar(axes, index, result, comparison, longest)
 
 
-def _bar(axes: Axes, at: int, one: Result, comparison: Comparison, longest: float) -> None:
-    best = one is comparison.fastest
-    median = one.median or 0.0
-    axes.barh(at, median, height=0.66, color=_BEST if best else _EAGER if one.mode == EAGER else _BAR, linewidth=0)
-    if one.quartiles is not None:
-        low, high = one.quartiles
-        x, y = [low, low, low, min(high, longest)], [at - 0.13, at + 0.13, at, at]
+def _bar(axes: Axes, row: int, result: Result, comparison: Comparison, longest: float) -> None:
+    best = result is comparison.fastest
+    median = result.median or 0.0
+    axes.barh(row, median, height=0.66, color=_BEST if best else _EAGER if result.mode == EAGER else _BAR, linewidth=0)
+    if result.quartiles is not None:
+        low, high = result.quartiles
+        x, y = [low, low, low, min(high, longest)], [row - 0.13, row + 0.13, row, row]
         if high <= longest:
-            x, y = [*x, high, high], [*y, at - 0.13, at + 0.13]
+            x, y = [*x, high, high], [*y, row - 0.13, row + 0.13]
         axes.plot(x, y, color=_INK, linewidth=1.1, clip_on=False)
-    end = min(_high(one), longest) + longest * 0.02
-    axes.text(end, at, figures.seconds(one.median), va="center", weight="bold" if best else "normal")
-    if one.mode != EAGER:
-        ratio = figures.times(comparison.speed_up(one))
-        axes.text(longest * _ROOM, at, ratio, va="center", ha="right", color=_BEST if best else _QUIET)
+    end = min(_high(result), longest) + longest * 0.02
+    axes.text(end, row, figures.seconds(result.median), va="center", weight="bold" if best else "normal")
+    if result.mode != EAGER:
+        ratio = figures.times(comparison.speed_up(result))
+        axes.text(longest * _ROOM, row, ratio, va="center", ha="right", color=_BEST if best else _QUIET)
 
 
 def _high(result: Result) -> float:

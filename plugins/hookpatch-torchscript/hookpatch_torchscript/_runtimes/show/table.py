@@ -25,8 +25,8 @@ _WORDS: Final = {"failed": "failed", "differs": "WRONG"}
 
 def console() -> Console:
     """Return the console: in the width of the terminal, else of a log."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=_LOG_WIDTH)
+    output = Console(highlight=False)
+    return output if output.is_terminal else Console(highlight=False, width=_LOG_WIDTH)
 
 
 def show(comparison: Comparison, out: Console) -> None:
@@ -48,18 +48,20 @@ def _parts(comparison: Comparison, width: int, wrapped: bool) -> Iterator[Render
         yield _table(comparison, timed, width >= _ROOMY)
         yield Text()
         yield from _bars(comparison, timed, min(width, _ROOMY))
-    rest = [result for result in comparison.results if result.median is None]
-    if rest:
+    failed = [result for result in comparison.results if result.median is None]
+    if failed:
         yield Text()
-    for one in rest:
-        head = Text.assemble(one.mode.ljust(_NAME), "  ", (_WORDS[one.status], _COLOURS[one.status]), "  ")
+    for result in failed:
+        head = Text.assemble(result.mode.ljust(_NAME), "  ", (_WORDS[result.status], _COLOURS[result.status]), "  ")
         if wrapped:
             grid = Table.grid()
-            grid.add_row(head, Text(one.problem or "", overflow="fold"))
+            grid.add_row(head, Text(result.problem or "", overflow="fold"))
             yield grid
         else:
-            yield head + Text(one.problem or "")
-    noisy = [one.mode for one in timed if one.quartiles is None or _range(one) > _NOISY * (one.median or 0.0)]
+            yield head + Text(result.problem or "")
+    noisy = [
+        result.mode for result in timed if result.quartiles is None or _range(result) > _NOISY * (result.median or 0.0)
+    ]
     if noisy:
         yield Text(f"\nuncertain  {', '.join(noisy)}: {_WHY_NOISY}", style="yellow")
 
@@ -70,40 +72,40 @@ def _table(comparison: Comparison, timed: list[Result], roomy: bool) -> Table:
     heads = ["\nprepare", "latency\nmedian", "\nIQR", "samples\n/ s", "\nspeed-up", "peak memory\nprepare", "\nrun"]
     for head in [*heads, *(["differs\nby"] if roomy else [])]:
         table.add_column(head, justify="right", no_wrap=True)
-    for one in timed:
-        best = one is comparison.fastest
-        apart = one.difference.absolute if one.difference is not None else None
+    for result in timed:
+        best = result is comparison.fastest
+        apart = result.difference.absolute if result.difference is not None else None
         cells = [
-            figures.seconds(one.preparation),
-            figures.seconds(one.median),
-            figures.spread(one),
-            figures.digits(comparison.throughput(one)),
-            figures.times(comparison.speed_up(one)),
-            _more(one.preparing),
-            _more(one.running),
+            figures.seconds(result.preparation),
+            figures.seconds(result.median),
+            figures.spread(result),
+            figures.digits(comparison.throughput(result)),
+            figures.times(comparison.speed_up(result)),
+            _more(result.preparing),
+            _more(result.running),
             *(["-" if apart is None else f"{apart:.0e}" if apart else "0"] if roomy else []),
         ]
-        table.add_row(Text(one.mode, "cyan"), *cells, style="bold green" if best else "")
+        table.add_row(Text(result.mode, "cyan"), *cells, style="bold green" if best else "")
     return table
 
 
 def _bars(comparison: Comparison, timed: list[Result], width: int) -> Iterator[RenderableType]:
     """Yield a bar for each median, with a thin line to the upper quartile."""
-    longest = min(max(map(_high, timed)), 1.3 * max(one.median or 0.0 for one in timed))  # a line may be cut
+    longest = min(max(map(_high, timed)), 1.3 * max(result.median or 0.0 for result in timed))  # a line may be cut
     room = width - _NAME - 22
-    for one in timed:
-        best = one is comparison.fastest
-        median, high = ((value or 0.0) / longest * room for value in (one.median, _high(one)))
+    for result in timed:
+        best = result is comparison.fastest
+        median, high = ((value or 0.0) / longest * room for value in (result.median, _high(result)))
         whole, part = divmod(max(round(median * 8), 1), 8)
         bar = "█" * whole + (_EIGHTHS[part] if part else "")
         line = "─" * max(min(round(high), room) - len(bar), 0)
         yield Text.assemble(
-            (one.mode.ljust(_NAME), "cyan"),
+            (result.mode.ljust(_NAME), "cyan"),
             "  ",
             (bar, "green" if best else "blue"),
             (line, "dim"),
-            f" {figures.seconds(one.median)}",
-            (f"  {figures.times(comparison.speed_up(one))}", "bold green" if best else "dim"),
+            f" {figures.seconds(result.median)}",
+            (f"  {figures.times(comparison.speed_up(result))}", "bold green" if best else "dim"),
         )
 
 
