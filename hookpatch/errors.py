@@ -67,7 +67,7 @@ class HookpatchError(Exception):
 
 
 def _note_page(error: HookpatchError) -> None:
-    error.add_note(f"'hookpatch explain {type(error).__name__}' tells what it means, and what to do")
+    error.add_note(f"'hookpatch explain {type(error).__name__}' prints the meaning and the remedy")
 
 
 def _unpickled(kind: type[HookpatchError], args: tuple[Any, ...]) -> HookpatchError:

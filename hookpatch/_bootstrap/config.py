@@ -58,9 +58,7 @@ def read_config(path: str, asked_by: str) -> Config:
     """Return the configuration of a file named by the setting ``asked_by``; raise SettingError for an unusable file."""
     if not os.path.isabs(path):
         remedy = f'write "$PWD/{path}"' if os.name != "nt" else "write it with its drive and folder"
-        problem = (
-            f"'{path}' is no absolute path, and processes that it is handed on to have other current folders; {remedy}"
-        )
+        problem = f"'{path}' is no absolute path, and child processes may have other current folders; {remedy}"
         raise SettingError(asked_by, problem)
     try:
         with open(path, "rb") as file:

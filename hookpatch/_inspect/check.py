@@ -104,7 +104,7 @@ def _check_patch(requested: Requested, outcome: Outcome) -> _PatchCheck:
             slot = seen_from(patch.target, imports.loaded(patch.module) if patch.module else None, requested.owner)
             value = beneath(slot)
             if patch.expects and takes(inner(value), binds(slot, value)) is None:
-                warnings = (*warnings, "it tells no signature: whether it takes what the patch relies on is not known")
+                warnings = (*warnings, "it has no signature: hookpatch cannot check the arguments of the patch")
         fingerprint = OF_MODULE if slot is None else of_slot(slot)
         fingerprint = replace(fingerprint, distribution=release[0], version=release[1])
     return _PatchCheck(requested, outcome, release, fingerprint, warnings)

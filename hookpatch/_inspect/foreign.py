@@ -66,8 +66,8 @@ def _of_mock(mock: Any, slot: Slot) -> Wrapping:
     kind = f"{type(mock).__module__}.{type(mock).__qualname__}"
     wraps = vars(mock).get("_mock_wraps")
     if wraps is not None:
-        return Wrapping(kind, short_name(wraps), None, wraps, "a mock that calls what it wraps")
-    note = "a mock, which calls nothing beneath it"
+        return Wrapping(kind, short_name(wraps), None, wraps, "a mock that calls the original")
+    note = "a mock without a call of the original"
     return Wrapping(kind, short_name(mock), None, _replaced(slot), note, is_called=False)
 
 

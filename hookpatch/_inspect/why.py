@@ -93,7 +93,7 @@ def _patched_on_the_way(target: Target, module: ModuleType | None, walk: _LayerW
     for count in range(1, len(target.of_class.steps)) if target.module is not None else ():
         way = Target(target.of_class.up_to(count))
         if resolve(way, module, _ASKED_BY, read=_at_rest).key in walk.sites:
-            yield f"{way} is patched itself; this is in what stands there without patches"
+            yield f"{way} is patched itself; this slot is in the original value of that step"
 
 
 @final
@@ -138,7 +138,7 @@ class _LayerWalk:
         for owner in [*([] if site is None else [site]), *self._homes]:
             for layer in owner.layers:
                 if layer not in self._reported:
-                    note = "what lies over it does not tell what it calls" if not layer.is_left_out else "left out"
+                    note = "the layer over it does not show its callee" if not layer.is_left_out else "left out"
                     self._add_patch(layer, owner, note)
 
     def _value(self, value: Any, slot: Slot, site: Site | None) -> None:
@@ -164,7 +164,7 @@ class _LayerWalk:
                 value = wrapper.below
             elif (ours := self._kept_by_foreign(site)) is not ABSENT:
                 kind = "function" if type(callee) is FunctionType else "value"
-                note = "keeps what hookpatch patched, and can call it"
+                note = "keeps hookpatch's wrapper, and can call the wrapper"
                 self._add(LayerReport("somebody", kind, in_words(value), location(value), note=note))
                 value = ours
             else:
@@ -188,7 +188,7 @@ class _LayerWalk:
             self._add_patch(layer, site)
         stand_ins = site.stand_ins if site is not None else ()
         if not layers and not any(_is_of(candidate, value) for candidate in stand_ins):
-            note = "passes through: its session has ended, and somebody else has put it there or keeps it"
+            note = "passes calls through: the session has ended, and foreign code put the wrapper back or keeps it"
             self._add(LayerReport("hookpatch", "ended", short_name(value), location(value), note=note))
         return slot, site
 

@@ -132,7 +132,7 @@ def check(launch: Launch, blocks: Sequence[OpenBlock], open_keys: Set[int]) -> N
             starts.warn(f"a process starts without {lost}")
 
 
-_OTHER: Final = "its environment is none of this block; hand on the environment as it is inside the block"
+_OTHER: Final = "its environment is not of this block; pass the environment from inside the block"
 _OF_TASK: Final = f"{_OTHER}, or start the program by subprocess, which knows the block of this task"
 _IGNORED: Final = "-I and -E have Python ignore its environment"
 

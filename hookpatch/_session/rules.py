@@ -23,7 +23,7 @@ from hookpatch._session.lifecycle.lifecycle import Gone, Lifecycle, Policy, fail
 from hookpatch.errors import ApplyError, HookpatchError, MatchesError
 
 _MOST: Final = 3  # near misses named in a report
-_LATE: Final = "it came after the session was opened, and no import told of it"
+_LATE: Final = "it appeared without an import, after the session was opened"
 Modules: TypeAlias = Sequence[tuple[str, ModuleType]]
 
 

@@ -186,7 +186,7 @@ class Session(ClosingSession):
         if getattr(self, "_state", "closed") == "closed" or is_ending():
             return
         if self._state == "new" and not self._may_stay_new:
-            message = f"{self!r} was never opened: nothing was patched; use it in a with statement"
+            message = f"{self!r} was never opened: no patch was applied; use the session in a with statement"
             warnings.warn(message, NeverOpenedWarning, stacklevel=2)
         if self._state == "open":
             message = f"{self!r} was dropped unclosed; use it in a with statement"

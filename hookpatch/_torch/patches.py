@@ -117,7 +117,7 @@ def _refuse_class(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         ]
         if met:
             problem = (
-                "TorchScript compiles a class from its text and calls nothing that is put around it or its methods"
+                "TorchScript compiles a class from its source, and calls no wrapper of the class or of its methods"
             )
             raise BypassError(_targets(met), SCRIPT, f"{problem}; {ELSEWHERE}")
     return wrapped(*args, **kwargs)
@@ -135,7 +135,7 @@ def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             problem = "it calls a patched method in Python, with neither default values nor class methods"
             remedy = f"give all arguments, or {ELSEWHERE}"
         else:
-            problem, remedy = "it cannot compile what was put there", f"put there what it can compile, or {ELSEWHERE}"
+            problem, remedy = "it cannot compile the new value", f"use a value that it can compile, or {ELSEWHERE}"
         raise BypassError(_targets(blamed), SCRIPT, f"{problem}; {remedy}") from error
     # The tallies of patched methods note a module scripted with their classes.
     parts = dict(args[0].named_modules())
@@ -231,7 +231,7 @@ def _targets(sites: Iterable[Site]) -> str:
 _CARRIERS: Final[dict[str, tuple[Wrapper, str]]] = {
     needed.WRAP: (_see, "has Dynamo see patches that are no plain functions"),
     needed.TRACED: (_trace, "has torch.fx see the parameters of a patched function"),
-    needed.NAMED: (_is_there_by_name, "has graphs call what they captured, and not what has its name"),
+    needed.NAMED: (_is_there_by_name, "makes graphs call the captured function, whatever its name holds"),
     needed.DISPATCH: (
         _dispatch_once,
         "keeps torch functions that dispatch to themselves from running a patch again",

@@ -30,8 +30,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "explain": ("_explain:explain", "Explain an error or warning, with its remedy."),
     "run": ("_app:run", "Run a program as python does, with plugins on."),
     "new": ("_new:new", "Write a new plugin, with a test that passes."),
-    "audit": ("audit._audit:audit", "Run a program and tell of each patch in it, whoever made it."),
-    "adopt": ("audit._adopt:adopt", "Write a plugin that does what a function that patches does."),
+    "audit": ("audit._audit:audit", "Run a program, and list every patch in the program, by any author."),
+    "adopt": ("audit._adopt:adopt", "Write a plugin with the same patches as a function."),
 }
 _SETTINGS: Final[dict[str, Any]] = {
     "no_args_is_help": True,

@@ -24,7 +24,7 @@ def doctor(json: AsJson = False) -> None:
     if json:
         print_json({"status": int(wrong > 0), "findings": [finding._asdict() for finding in results]})
     else:
-        print_table(Output(), {"": NO_WRAP, "looked at": NO_WRAP, "found": FOLD}, map(_row, results))
+        print_table(Output(), {"": NO_WRAP, "checked": NO_WRAP, "result": FOLD}, map(_row, results))
         say(f"{wrong} problem{'s' * (wrong > 1)}" if wrong else "all is well")
     if wrong:
         raise typer.Exit(1)

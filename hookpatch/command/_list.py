@@ -51,7 +51,7 @@ _FINDINGS: Final = {
 def list_plugins(
     look: Annotated[
         bool,
-        typer.Option("--look", help="Import the targets, in processes that are thrown away."),
+        typer.Option("--look", help="Import the targets, in throwaway processes."),
     ] = False,
     json: AsJson = False,
 ) -> None:
@@ -69,7 +69,7 @@ def list_plugins(
     if json:
         print_json({"plugins": [row._asdict() for row in rows]})
     elif rows:
-        columns = {"plugin": NO_WRAP, "what it does, from, and where": FOLD, "fits": {"max_width": 26}}
+        columns = {"plugin": NO_WRAP, "description, distribution, targets": FOLD, "fits": {"max_width": 26}}
         print_table(Output(), columns, map(_in_colours, rows))
     else:
         say("No plugins are installed. They come as distributions, such as hookpatch-onnxsim.")

@@ -29,7 +29,7 @@ _DEFAULT_USE: Final = "print(statistics.mean([1, 2, 3]))"
 
 
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The plugin's name; its module has it, too.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the plugin, and of its module.")],
     target: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to patch, such as json:dumps.")] = DEFAULT,
     into: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="A new or empty folder for the files; default: hookpatch-NAME.")

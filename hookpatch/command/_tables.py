@@ -99,7 +99,7 @@ def spinner(message: str) -> AbstractContextManager[object]:
 WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "fits": ("fits", "green"),
     "same": ("same", "green"),
-    "compatible": ("changed, and takes what it took", "yellow"),
+    "compatible": ("changed, takes the same arguments", "yellow"),
     "unlocked": ("fits, not in the lock file", "yellow"),
     "skipped": ("does not fit, skipped", "yellow"),
     "changed": ("changed", "red"),

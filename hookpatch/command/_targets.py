@@ -66,7 +66,7 @@ def named(command: str, names: Sequence[str], words: Sequence[str], lock: Lock |
         names, asked_by, lock = environment.names, environment.asked_by, None  # with the options of the environment
     names = names or (lock.plugins if lock else ())
     if not names:
-        problem = f"no plugin is named, and there is no {NAME} here that names some"
+        problem = f"no plugin is named, and no {NAME} is here to name one"
         raise SettingError(f"hookpatch {command}", f"{problem}; write it like 'hookpatch {command} fuse_qkv_off'")
     of_words = options_of_words(words, Selection(names, {}, asked_by), host, "name it, too: {name}")
     selected = selection.selection_of(names, of_words, asked_by)

@@ -69,7 +69,7 @@ def _in_eager_mode(call: Call, session: Session) -> tuple[Any, Any]:
         patched = call()
         report = session.report()
     if _close(patched, plain):
-        problem = "the patch changes nothing of what the model gives in eager mode, so nothing could be told"
+        problem = "the patch changes no number of the model in eager mode, so no mode could be compared"
         raise SettingError(_ASKED_BY, f"{problem}; {'; '.join(f'{patch.target} is {patch.state}' for patch in report)}")
     return plain, patched
 

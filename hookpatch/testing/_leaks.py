@@ -35,7 +35,7 @@ def lines_beyond(before: Collection[object]) -> Iterator[str]:
         elif isinstance(trace, Watch):
             yield f"module {trace.module} is waited for"
         elif isinstance(trace, LateRestore):
-            yield f"{trace.slot} holds what somebody else put over a patch that has ended since"
+            yield f"{trace.slot} holds a foreign value, put over a patch that has ended since"
         else:
             yield "the finder of hookpatch is in place, and nobody waits for a module"
 

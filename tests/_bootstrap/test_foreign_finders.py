@@ -86,7 +86,7 @@ def test_module_that_another_finder_finds_first_is_patched_at_the_next_look(
         assert hidden.run() == "original"
         with pytest.warns(errors.LateWarning) as caught:
             LOOKS[look](session)
-        message = f"hidden:run of a patch given to active(): {LATE}; what ran before that was not patched"
+        message = f"hidden:run of a patch given to active(): {LATE}; code that ran before was not patched"
         assert [str(warning.message) for warning in caught] == [message]
         assert hidden.run() == "patched(original)"
         (patch,) = session.report()
@@ -99,7 +99,7 @@ def test_module_that_another_finder_finds_first_is_told_of_at_the_end(write_modu
     """Without a look inside, the end of the block warns of the patch; after an error the report has the state."""
     write_module("hidden", SOURCE)
     with (
-        pytest.warns(errors.LateWarning, match="what ran before that was not patched"),
+        pytest.warns(errors.LateWarning, match="code that ran before was not patched"),
         hookpatch.active(hookpatch.wrap("hidden:run", around)) as session,
         _finder_before_ours("hidden"),
     ):
@@ -195,7 +195,7 @@ print(helpers.check())
     assert completed.stdout == "original\n"
     late = "applied late: helpers was imported by __main__.First, before hookpatch's finder"
     message = f"LateWarning: helpers:check of plugin 'checked' from checked-dist 1.0: {late}"
-    assert f"{message}; what ran before that was not patched" in completed.stderr
+    assert f"{message}; code that ran before was not patched" in completed.stderr
 
 
 # --- odd imports, and concurrent changes

@@ -86,7 +86,7 @@ def test_what_a_plan_has_found_is_told(home: Environment) -> None:
         ("plugin loud", "wrap vendor:speak -> vendor has no attribute 'speak'; did you mean 'speak_up'?")
     ]
     (home.site_packages / "vendor.py").unlink()
-    missing = "there is no module vendor here; one that lies beside a program's script is found when that runs"
+    missing = "there is no module vendor here; a module beside a program's script is found when the script runs"
     assert wrong(home) == [("plugin loud", f"wrap vendor:speak -> {missing}")]
 
 

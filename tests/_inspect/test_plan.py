@@ -152,8 +152,8 @@ def test_conflict_is_told_of_the_one_that_comes_second(install: Install, vendor:
     assert chain(plan) == [(1, "a", "fits"), (None, "b", "conflict"), (None, "c", "skipped")]
     (target,) = plan
     assert target.patches[1].reason == (
-        "plugin 'a' from d-a 1.0 puts a value of its own there, too (replace); select one of them, or let one declare "
-        "its place with before= or after="
+        "plugin 'a' from d-a 1.0 also puts a value into the same slot (replace); select one of them, or let one "
+        "declare its place with before= or after="
     )
     assert (plan.status, hookpatch.plan("a", "c").status) == (2, 1)
 
@@ -195,7 +195,7 @@ def test_what_is_entered_is_entered_as_selected(make_module: MakeModule) -> None
             "requires='vendor-kit>=2'",
             "unfit",
             2,
-            "made for vendor-kit>=2, but vendor-kit 1.4 is installed; install one that is, or a newer release of the "
+            "made for vendor-kit>=2, but vendor-kit 1.4 is installed; install a fitting one, or a newer release of the "
             "plugin",
         ),
         ("requires='other>=2', required=False", "skipped", 1, "made for other>=2, but it is not installed; install it"),
@@ -271,7 +271,7 @@ def test_target_that_is_not_installed_is_planned(install: Install) -> None:
     assert chain(plan) == [(1, "b", "absent"), (2, "a", "absent")]
     (target,) = plan
     assert (target.installed, target.imported, target.distribution, plan.status) == (False, False, None, 1)
-    missing = "there is no module vendor here; one that lies beside a program's script is found when that runs"
+    missing = "there is no module vendor here; a module beside a program's script is found when the script runs"
     assert [patch.reason for patch in target.patches] == [
         missing,
         f"{missing}; made for vendor-kit>=1, but it is not installed; install it",
@@ -455,7 +455,7 @@ vendor:call  vendor 1.4, not imported yet
 vendor:value  vendor 1.4, not imported yet
   1  a     replace             fits  a-dist 1.0
   -  twin  replace             conflicts  twin-dist 1.0
-     plugin 'a' from a-dist 1.0 puts a value of its own there, too (replace);
+     plugin 'a' from a-dist 1.0 also puts a value into the same slot (replace);
      select one of them, or let one declare its place with before= or after=
 """
 

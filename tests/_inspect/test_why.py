@@ -285,7 +285,7 @@ def test_way_that_is_patched_itself_is_noted(vendor: ModuleType) -> None:
     """A patched step of an address is noted; addresses lead through original values."""
     with hookpatch.active(hookpatch.replace("vendor:Base", SimpleNamespace)):
         report = hookpatch.why("vendor:Base.method")
-    assert report.note == "vendor:Base is patched itself; this is in what stands there without patches"
+    assert report.note == "vendor:Base is patched itself; this slot is in the original value of that step"
     assert short(report) == [_original(vendor, "Base.method", "    def method(self): return 1")]
 
 

@@ -133,8 +133,8 @@ print(os.getpid())
     first, quiet, isolated = hookpatch.receipts(reports)
     assert first.problems == ()
     assert isolated.problems == (
-        f"process {first.pid} started it, and it left no report: hookpatch was not on in it, or it was ended before it "
-        "began",
+        f"process {first.pid} started it, and it left no report: hookpatch was not active in the process, or the "
+        "process was killed before its first line",
     )
     assert quiet.problems == (f"its environment asks for quiet; that of process {first.pid} asks for loud",)
     start = f"hookpatch[{int(out)}]: warning:"

@@ -49,7 +49,9 @@ def test_making_a_session_changes_nothing(vendor: ModuleType) -> None:
     speak = vendor.speak
     session = hookpatch.active(hookpatch.wrap("vendor:speak", shout))
     assert vendor.speak is speak
-    message = "<Session of vendor:speak, new> was never opened: nothing was patched; use it in a with statement"
+    message = (
+        "<Session of vendor:speak, new> was never opened: no patch was applied; use the session in a with statement"
+    )
     with pytest.warns(errors.NeverOpenedWarning, match=f"^{re.escape(message)}$"):
         del session
 
@@ -389,6 +391,6 @@ def test_undo_that_raises_while_entering_fails_is_told_with_the_error(make_modul
     with pytest.raises(errors.ApplyError, match="the derive raised KeyError: 'mine'") as caught:
         session.open()
     taken_back = "and while the applied patches were restored: RuntimeError: size is locked"
-    assert caught.value.__notes__ == ["'hookpatch explain ApplyError' tells what it means, and what to do", taken_back]
+    assert caught.value.__notes__ == ["'hookpatch explain ApplyError' prints the meaning and the remedy", taken_back]
     assert [patch.state for patch in session.report()] == ["failed", "failed"]
     assert module.Model.other == 1

@@ -307,9 +307,9 @@ def test_what_is_no_call_is_refused(vendor: ModuleType, patch: hookpatch.Patch) 
     with pytest.raises(TargetRefused) as raised, task(hookpatch.wrap("vendor:speak", marked), patch):
         pass
     assert str(raised.value) == (
-        "scope='task' is for wrap, inject, default, and replace with callers=: a call can ask who makes it, "
-        f"what {patch.verb} does is for all; "
-        f"take scope='process', or wrap what calls it (target {patch.address} of a patch given to active())"
+        "scope='task' is for wrap, inject, default, and replace with callers=: a call belongs to a task, "
+        f"but {patch.verb} changes the value for all tasks; "
+        f"take scope='process', or wrap the calling function (target {patch.address} of a patch given to active())"
     )
     assert dict(vars(vendor)) == before
 

@@ -48,10 +48,11 @@ EDITS = '''
         yield hookpatch.edit("vendor:shorten", "return text[:width]", "return text[:width + 1]")
     '''
 
-GONE = "'return text[:width]' is not there; nearest is line 4:"
+GONE = "'return text[:width]' is not in the source; nearest is line 4:"
 MISSES = "vendor:shorten takes no argument 'width'; it takes text, limit"
 NOT_FOR_2 = (
-    "made for vendor-kit>=1,<2, but vendor-kit 2.0 is installed; install one that is, or a newer release of the plugin"
+    "made for vendor-kit>=1,<2, but vendor-kit 2.0 is installed; install a fitting one, or a newer release "
+    "of the plugin"
 )
 
 
@@ -141,7 +142,7 @@ def test_changed_body_is_shown(home: Environment, installed: Install) -> None:
     installed("1.1")
     completed = hookpatch(home, "check")
     table, _, diff = completed.stdout.partition("\n\n")
-    assert "changed, and takes what it took" in table
+    assert "changed, takes the same arguments" in table
     assert "vendor-kit 1.1" in table
     assert "locked vendor-kit 1.0" in table
     assert "its source has changed" in table
@@ -303,7 +304,7 @@ def test_all_that_is_to_be_said_is_said(home: Environment, installed: Install) -
         "math:hypot": (
             "unlocked",
             [],
-            ["it tells no signature: whether it takes what the patch relies on is not known"],
+            ["it has no signature: hookpatch cannot check the arguments of the patch"],
         ),
         "no_such_module:f": ("gone", ["there is no module no_such_module"], []),
     }

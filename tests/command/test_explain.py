@@ -107,7 +107,7 @@ def test_line_on_stderr_ends_with_what_to_type() -> None:
 )
 def test_traceback_ends_with_what_to_type(error: HookpatchError) -> None:
     """A traceback ends with the explain command once, even after pickling. The error's own text is unchanged."""
-    note = f"'hookpatch explain {type(error).__name__}' tells what it means, and what to do"
+    note = f"'hookpatch explain {type(error).__name__}' prints the meaning and the remedy"
     for shown in (error, pickle.loads(pickle.dumps(error))):
         assert "".join(traceback.format_exception(shown)).count(note) == 1
         assert note not in str(shown)

@@ -38,12 +38,12 @@ def test_list_names_every_plugin_and_whether_it_fits(home: Environment) -> None:
     table = {
         row[0]: row[1:] for row in reversed(rows(completed.stdout))
     }  # the first line of each row, not the folded lines
-    assert table["plugin"] == ["what it does, from, and where", "fits"]
+    assert table["plugin"] == ["description, distribution, targets", "fits"]
     assert table["loud"] == ["Speak louder.", "yes"]
     assert table["mine"] == ["Say a word of one's own.", "yes"]
     broken = "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; fix or uninstall it"
     assert table["broken"] == [broken, "broken"]
-    missing = "there is no module nowhere here; one that lies beside a program's script is found when that runs"
+    missing = "there is no module nowhere here; a module beside a program's script is found when the script runs"
     assert table["lost"][-1] == missing
     assert table["misspelt"][-1].startswith("vendor has no attribute 'speek'; did you mean 'speak'?")
     assert table["old"][-1].startswith(f"made for pluggy<1, but pluggy {metadata.version('pluggy')} is installed; ")

@@ -110,7 +110,7 @@ def test_it_says_what_it_has_written_and_what_to_do_next(at_home: Environment) -
         "  hookpatch_tell_entry/tell_entry.py\n"
         "  pyproject.toml\n"
         "  tests/test_tell_entry.py\n"
-        "Note: there is no module no_vendor here; one that lies beside a program's script is found when that runs. "
+        "Note: there is no module no_vendor here; a module beside a program's script is found when the script runs. "
         "The tests that need it are skipped meanwhile.\n"
         "It prints each call of no_vendor:f. What is yours to change is marked CHANGE. Next:\n"
         "  cd empty\n"

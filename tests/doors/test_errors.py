@@ -130,7 +130,7 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
         f"{SIMPLIFY} takes no argument 'skipped_optimizer'; did you mean 'skipped_optimizers'? "
         "it takes model, skipped_optimizers",
     ),
-    EditError: EditError("vendor:function", GIVEN, "'y = z + 1' is not there; nearest is line 8: 'y = x + 1'"),
+    EditError: EditError("vendor:function", GIVEN, "'y = z + 1' is not in the source; nearest is line 8: 'y = x + 1'"),
     MatchesError: MatchesError(
         "vendor:*Norm.forward",
         GIVEN,
@@ -139,7 +139,7 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
     RequirementError: RequirementError(
         SIMPLIFY,
         ONNXSIM,
-        "made for onnxsim>=0.4.36, but onnxsim 0.4.20 is installed; install one that is, or a newer release of the "
+        "made for onnxsim>=0.4.36, but onnxsim 0.4.20 is installed; install a fitting one, or a newer release of the "
         "plugin",
     ),
     DriftError: DriftError(
@@ -151,7 +151,7 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
     ConflictError: ConflictError(
         "vendor:PRINTER",
         "plugin 'printer_b' from kit-b 1.0",
-        "plugin 'printer_a' from kit-a 1.0 puts a value of its own there, too (derive); select one of them, or let "
+        "plugin 'printer_a' from kit-a 1.0 also puts a value into the same slot (derive); select one of them, or let "
         "one declare its place with before= or after=",
     ),
     OrderError: OrderError(

@@ -326,7 +326,7 @@ def test_stays(): assert vendor.speak is over
     completed.assert_outcomes(passed=4, errors=1)
     assert told(completed) == [
         first("test_leaves"),
-        "vendor:speak holds what somebody else put over a patch that has ended since",
+        "vendor:speak holds a foreign value, put over a patch that has ended since",
     ]
 
 

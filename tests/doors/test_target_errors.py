@@ -95,7 +95,7 @@ def test_item_of_something_without_items_is_refused(vendor: ModuleType) -> None:
 def test_item_of_something_read_only_is_refused(vendor: ModuleType, name: str, kind: str, key: str) -> None:
     """A read-only item cannot be patched."""
     assert refused(TargetRefused, hookpatch.replace(f"vendor:{name}[{key}]", 1)) == (
-        f"vendor:{name} is a read-only {kind}; patch what it shows instead (target vendor:{name}[{key}] {OURS})"
+        f"vendor:{name} is a read-only {kind}; patch the mapping or list behind it (target vendor:{name}[{key}] {OURS})"
     )
 
 

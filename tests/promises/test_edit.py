@@ -339,17 +339,20 @@ def test_a_diff_as_git_writes_it(vendor: ModuleType) -> None:
     small = "@@ -1 +1 @@\n-return x + 1\n+return x + 2\n"
     with hookpatch.active(hookpatch.edit("vendor:Kind.static", diff=small)):
         assert vendor.Kind.static(7) == 9
-    with pytest.raises(EditError, match=r"'return x \+ 7' is not there; nearest is line \d+: 'return x \+ 1'"):
+    with pytest.raises(EditError, match=r"'return x \+ 7' is not in the source; nearest is line \d+: 'return x \+ 1'"):
         hookpatch.active(
             hookpatch.edit("vendor:Kind.static", diff=small.replace("-return x + 1", "-return x + 7"))
         ).open()
 
 
 REFUSED: Final = {
-    "not there": (("vendor:function", "y = z + 1", "x"), r"'y = z . 1' is not there; nearest is line 8: 'y = x . 1'"),
+    "not there": (
+        ("vendor:function", "y = z + 1", "x"),
+        r"'y = z . 1' is not in the source; nearest is line 8: 'y = x . 1'",
+    ),
     "twice": (("vendor:function", "y", "z"), r"'y' is there 3 times \(line 8, 9, 10\); say count=3"),
-    "a part of a name": (("vendor:function", "ep", "z"), "'ep' is not there"),
-    "a comment": (("vendor:function", "a comment", "z"), "'a comment' is not there"),
+    "a part of a name": (("vendor:function", "ep", "z"), "'ep' is not in the source"),
+    "a comment": (("vendor:function", "a comment", "z"), "'a comment' is not in the source"),
     "no Python after it": (("vendor:function", "return y", "return ("), r"cannot be read: .* \(line 10"),
     "a name of what is around it": (("vendor:closure", "x + 1", "x + other"), None),
     "another function": (("vendor:function", "def function", "def other"), "leaves another function there"),

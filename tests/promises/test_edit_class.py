@@ -388,9 +388,9 @@ REFUSED: Final = {
     "a call": ("Plain", "pass", "print(1)", "would run 'print(1)' of Plain again"),
     "unknown name": ("Plain", "pass", "x = nowhere", "raised NameError: name 'nowhere' is not defined"),
     "no Python": ("Plain", "pass", "x = = 1", "cannot be read: invalid syntax"),
-    "not there": ("Plain", "passed", "x = 1", "'passed' is not there; nearest is line"),
+    "not there": ("Plain", "passed", "x = 1", "'passed' is not in the source; nearest is line"),
     "twice": ("Kind", "7 + 1", "7 + 2", "is there 12 times"),
-    "nothing": ("Kind", "pass", "1", "'pass' is not there"),
+    "nothing": ("Kind", "pass", "1", "'pass' is not in the source"),
     "no effect": ("Kind", "SIZE = 3", "SIZE = (3)", "changes nothing that runs"),
 }
 

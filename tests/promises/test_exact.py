@@ -157,7 +157,7 @@ def test_interpreter_ends_in_silence_with_its_status(status: int) -> None:
 BUT_REPLACE: Final = (*CALLS, "derive", "remove")
 
 REFUSED: Final = [  # the slot, the verbs, and the message
-    (f"{NAME}:shown['b']", ALL, f"{NAME}:shown is a read-only mappingproxy; patch what it shows instead"),
+    (f"{NAME}:shown['b']", ALL, f"{NAME}:shown is a read-only mappingproxy; patch the mapping or list behind it"),
     (
         "builtins:dict.get",
         (*BUT_REPLACE, "replace"),

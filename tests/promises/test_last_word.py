@@ -200,7 +200,7 @@ def test_two_plugins_that_inject_different_values_are_a_conflict(
         with pytest.raises(ConflictError) as raised:
             hookpatch.active("one", "two").open()
         assert str(raised.value) == (
-            "plugin 'one' from d-one 1.0 puts a value of its own for a, too (inject); select one of them, or let one "
+            "plugin 'one' from d-one 1.0 also puts a value for a (inject); select one of them, or let one "
             f"declare its place with before= or after= (target {address} of plugin 'two' from d-two 1.0)"
         )
         with hookpatch.active("one"), pytest.raises(ConflictError):
@@ -305,7 +305,7 @@ def test_plan_and_why_tell_who_gives_the_argument(install: Callable[..., None]) 
     )
     (target,) = hookpatch.plan("a", "b").targets
     assert [patch.finding for patch in target.patches] == ["fits", "conflict"]
-    assert "puts a value of its own for a, too (inject)" in str(target)
+    assert "also puts a value for a (inject)" in str(target)
     note = "without effect on a: given by plugin 'a' from d-a 1.0, which lies outside"
     (target,) = hookpatch.plan("a", "c").targets
     assert [patch.warnings for patch in target.patches] == [(), (note,)]
@@ -353,7 +353,7 @@ def test_value_that_stood_there_already_is_without_effect(vendor: ModuleType, ki
         patch, reason = hookpatch.replace(address, value, reach=reach), "the slot held this value already"
     else:
         patch = hookpatch.derive(address, lambda original: original, reach=reach)
-        reason = "the factory gave back what it was given"
+        reason = "the factory returned the original"
     with pristine():
         session = hookpatch.active(patch)
         with pytest.warns(PatchUnneededWarning, match=f"without effect: {reason}"):

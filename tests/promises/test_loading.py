@@ -210,7 +210,9 @@ def test_doctests_are_those_of_what_runs(folder: Path) -> None:
 
 def test_it_is_refused_where_it_cannot_be_ended_or_has_run(folder: Path) -> None:
     (folder / "vendor.py").write_text(SOURCE)
-    with pytest.raises(TargetRefused, match="a module that has run changed stays so after the block; say keep=True"):
+    with pytest.raises(
+        TargetRefused, match="a module that ran from changed source stays changed after the block; say keep=True"
+    ):
         hookpatch.active(CHANGES["edit"]("vendor"))
     module = importlib.import_module("vendor")
     for patches in ([CHANGES["edit"]("vendor", keep=True)], [CHANGES["tree"]("vendor", keep=True)] * 2):
@@ -244,7 +246,7 @@ def test_it_is_refused_where_it_cannot_be_ended_or_has_run(folder: Path) -> None
 UNFIT: Final[dict[str, tuple[Callable[..., hookpatch.Patch], str]]] = {
     "not there": (
         lambda **facts: hookpatch.edit("vendor", "LIMITS = 42", "", **facts),
-        "'LIMITS = 42' is not there; nearest is line 8: 'LIMIT = 42'",
+        "'LIMITS = 42' is not in the source; nearest is line 8: 'LIMIT = 42'",
     ),
     "twice": (
         lambda **facts: hookpatch.edit("vendor", "LIMIT", "OTHER", **facts),
@@ -373,7 +375,9 @@ def test_several_changes_are_made_in_order(folder: Path, make_distribution: Call
         assert not hasattr(module, "SEEN")
     with pytest.raises(ConflictError, match=r"plugin 'one' from d-one 1\.0 edits the same lines"):
         hookpatch.active("same", "one").open()
-    with pytest.raises(ConflictError, match=r"plugin 'appends' from d-appends 1\.0 puts a value of its own there, too"):
+    with pytest.raises(
+        ConflictError, match=r"plugin 'appends' from d-appends 1\.0 also puts a value into the same slot"
+    ):
         hookpatch.active("appends", "other").open()
     assert module.answer() == 42
     outer, inner = hookpatch.active("one"), hookpatch.active("two")
@@ -436,7 +440,7 @@ def test_plan_why_and_report(folder: Path) -> None:
     fits, unfit = CHANGES["edit"]("vendor", keep=True), hookpatch.edit("vendor", "NONE = 1", "", keep=True)
     for patch, finding, text in (
         (fits, "fits", None),
-        (unfit, "unfit", "'NONE = 1' is not there"),
+        (unfit, "unfit", "'NONE = 1' is not in the source"),
         (CHANGES["edit"]("vendor"), "unfit", "say keep=True"),
         (CHANGES["edit"]("vandor", keep=True), "absent", "there is no module vandor"),
     ):
@@ -486,10 +490,10 @@ def test_processes(folder: Path, make_distribution: Callable[..., Path], monkeyp
     assert json.loads(run(HOOKPATCH_PLUGINS="raised").stdout) == [43, 43]
     failed = run(HOOKPATCH_PLUGINS="unfit")
     assert failed.returncode == 78
-    assert "'LIMIT = 41' is not there; nearest is line 8: 'LIMIT = 42'" in failed.stderr
+    assert "'LIMIT = 41' is not in the source; nearest is line 8: 'LIMIT = 42'" in failed.stderr
     warned = run(HOOKPATCH_PLUGINS="unfit", HOOKPATCH_ON_ERROR="warn")
     assert json.loads(warned.stdout) == [42, 42]
-    assert "is not there" in warned.stderr
+    assert "is not in the source" in warned.stderr
 
 
 @pytest.mark.parametrize("way", ["spawn", "fork"])

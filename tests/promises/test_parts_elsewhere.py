@@ -105,7 +105,7 @@ def test_lock_and_check(home: Environment) -> None:
     vendor.write_text(VENDOR.replace('kind = "thing"', 'kind = "things"'))
     completed = hookpatch(home, "check", "parts", PYTHONPATH=str(home.folder))
     assert completed.returncode != 0
-    assert "'kind = \"thing\"' is not there;" in completed.stdout
+    assert "'kind = \"thing\"' is not in the source;" in completed.stdout
 
 
 def test_plan_is_what_the_run_reports(home: Environment) -> None:

@@ -295,7 +295,7 @@ def test_what_no_import_tells_of_is_patched_at_the_next_look(vendor: Any) -> Non
         assert (Late().run(), vendor.TABLE["later"], vendor.get_later()) == ("late", "old", "later")
         with pytest.warns(LateWarning) as caught:
             report = session.report()
-        late = "applied late: it came after the session was opened, and no import told of it"
+        late = "applied late: it appeared without an import, after the session was opened"
         assert [row.target for row in report if row.warnings == (late,)] == [
             f"{__name__}:test_what_no_import_tells_of_is_patched_at_the_next_look.<locals>.Late.run",
             "ruled_vendor:TABLE['later']",
@@ -412,8 +412,8 @@ def test_too_few_at_the_end(models: list[str]) -> None:
 
 
 NEAR = {
-    "ruled_vendor:*norm.forward": "ruled_vendor:ANorm.forward is no *norm",
-    "ruled_vendor:*Norm.forwrd": "ruled_vendor:ANorm.forward is no forwrd",
+    "ruled_vendor:*norm.forward": "ruled_vendor:ANorm.forward does not match *norm",
+    "ruled_vendor:*Norm.forwrd": "ruled_vendor:ANorm.forward does not match forwrd",
     "ruled_vendor:CNor*.forward": "ruled_vendor:CNorm.forward is inherited",
     "ruled_vendor:elsewh*": "ruled_vendor:elsewhere is defined in ruled_other",
 }

@@ -71,7 +71,12 @@ def test_a_rule_outside_of_what_its_plugin_waits_for_is_refused(home: Environmen
         (ADDRESS, ", matches=1", 0, ""),
         (ADDRESS, ", matches=2", 70, "matches 1 slot, and must match 2"),
         (ADDRESS, ", matches=2, required=False", 0, ""),
-        (ADDRESS.replace("forward", "forwrd"), "", 70, "zoo.models.ape.modeling_ape:ApeNorm.forward is no forwrd"),
+        (
+            ADDRESS.replace("forward", "forwrd"),
+            "",
+            70,
+            "zoo.models.ape.modeling_ape:ApeNorm.forward does not match forwrd",
+        ),
         ("zoo.models.ape.modeling_ape:*Nrm.forward", "", 78, "matches nothing, and must match at least 1"),
     ],
 )

@@ -385,7 +385,7 @@ def test_nothing_holds_it_yet(shop: ModuleType) -> None:
         (report,) = session.report()
         assert (report.state, report.reason) == (
             "waiting",
-            "nothing that only_in= and except_in= let it go to holds the target",
+            "no module that only_in= and except_in= allow holds the target",
         )
         assert importlib.import_module("store").function() == ("new", "plain")
         assert session.report().patches[0].state == "applied"

@@ -486,7 +486,7 @@ def test_what_stays_beneath_somebody_elses_value_is_told(vendor: Any) -> None:
     with pytest.raises(NotPristine) as caught, pristine():
         ours = cover()
     vendor.other = ours
-    assert told(caught.value) == ["vendor:other holds what somebody else put over a patch that has ended since"]
+    assert told(caught.value) == ["vendor:other holds a foreign value, put over a patch that has ended since"]
 
 
 def test_patch_of_a_session_around_the_block_is_told_where_it_comes_in_the_block(write_module: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, final
 
 from hookpatch._engine.calls.trampoline import FRAME_MARK, HOOK, Wrapper
 
-ASKS_CALLER: Final = "callers= asks who calls, and what is captured has no Python caller"
+ASKS_CALLER: Final = "callers= needs a Python caller, and captured code has none"
 Frame: TypeAlias = tuple[CodeType, Mapping[str, Any]]  # the code and the globals of a frame
 _OURS: Final = ("hookpatch.", "wrapt.")  # wrapt may run in Python, as the wrapper of a C function
 _MAINS: Final = ("__main__", "__mp_main__")  # the second: the main module in a process of multiprocessing

@@ -50,7 +50,7 @@ def difference(locked: Fingerprint, installed: Fingerprint) -> Difference:
 def _of_signature(name: str, locked: str | None, installed: str | None) -> _Reasons:
     if locked == installed:
         return
-    words = f"{name} took {locked or 'what it does not tell'} and takes {installed or 'what it does not tell'}"
+    words = f"{name} took {locked or 'unknown arguments'} and takes {installed or 'unknown arguments'}"
     if locked is None or installed is None:
         yield False, words
         return

@@ -63,5 +63,5 @@ def hunks(diff: str) -> tuple[tuple[str, str], ...]:
     if not pairs or any(before == after for before, after in pairs):
         raise ValueError("it has no hunk" if not pairs else "a hunk of it changes nothing")
     if not all(before.strip() for before, _ in pairs):
-        raise ValueError("a hunk has no line that is there before, so nothing tells where it goes")
+        raise ValueError("a hunk has no line of the old source, so its place is unknown")
     return pairs

@@ -42,7 +42,7 @@ def presence_of(module: str) -> Presence:
             return Presence(installed=None)
         if not is_found:
             if folders is None:
-                where = "here; one that lies beside a program's script is found when that runs"
+                where = "here; a module beside a program's script is found when the script runs"
                 return Presence(installed=False, missing=f"there is no module {name} {where}")
             hint = _suggest(part, [info.name for info in pkgutil.iter_modules(folders)])
             return Presence(installed=False, missing=f"there is no module {name}{hint}", hint=hint)

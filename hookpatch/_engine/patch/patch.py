@@ -607,7 +607,9 @@ def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
     if "callers" in checked:
         checked["callers"] = _texts(verb, "callers", checked["callers"], "a pattern of modules")
         if verb not in (*CALL_VERBS, "replace"):
-            raise PatchError(verb, f"takes no callers=: what {verb} does is there for all; wrap what calls it")
+            raise PatchError(
+                verb, f"takes no callers=: what {verb} does is the same for all callers; wrap the calling function"
+            )
     if type(calls) is not int or calls < 0:
         raise PatchError(verb, f"required_calls={calls!r} is not a number of calls")
     if calls and verb in ("remove", "enter", "transform"):

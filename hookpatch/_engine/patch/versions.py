@@ -31,7 +31,7 @@ def check_requirement(patch: Patch, owner: object) -> None:
     for text in patch.requirements:
         is_met, version = _compare(patch, owner, "requires", text)
         if not is_met:
-            way = "install one that is, or a newer release of the plugin" if version else "install it"
+            way = "install a fitting one, or a newer release of the plugin" if version else "install it"
             state = f"{version} is installed" if version else "it is not installed"
             raise RequirementError(patch.address, owner, f"made for {text}, but {state}; {way}")
 

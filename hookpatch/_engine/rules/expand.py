@@ -117,7 +117,7 @@ def _closest(addresses: dict[str, str], pattern: str) -> list[tuple[str, str]]:
     by_case = {name.lower().strip("_"): name for name in addresses}
     inside = [name for low, name in by_case.items() if plain and plain in low]
     close = [by_case[low] for low in get_close_matches(plain, by_case, _MOST, 0.75)]
-    return [(addresses[name], f"is no {pattern}") for name in dict.fromkeys([*inside, *close])]
+    return [(addresses[name], f"does not match {pattern}") for name in dict.fromkeys([*inside, *close])]
 
 
 def _addresses(modules: Iterable[tuple[str, ModuleType]], pattern: str, steps: tuple[Step, ...]) -> list[str]:

@@ -372,7 +372,7 @@ class _AnyOf:
 
 _MOST: Final = 32  # arguments of ended layers that a layer knows
 _STOOD_THERE: Final = "without effect: the slot held this value already"
-_GAVE_BACK: Final = "without effect: the factory gave back what it was given"
+_GAVE_BACK: Final = "without effect: the factory returned the original"
 
 
 def _tell_its_name(value: Any, slot: Slot) -> None:

@@ -125,7 +125,7 @@ def _is_over_edits(layer: Layer) -> bool:
 
 def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
     """Raise ConflictError if the value of the inner layer has no effect, and no plugin has declared the order."""
-    where = "there"
+    where = "into the same slot"
     verbs = {outer.patch.verb, inner.patch.verb}
     if verbs == {"edit"} or verbs == {"edit", "transform"}:
         return  # the edited lines decide
@@ -146,7 +146,7 @@ def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
             remedy = "one alone can take effect; leave one out"
             raise ConflictError(later.patch.address, later.owner, f"{problem}, and {remedy}")
     elif outer.plugin and inner.plugin and not (_declared(outer, inner) or _declared(inner, outer)):
-        problem = f"{earlier.owner} puts a value of its own {where}, too ({_verb(earlier)})"
+        problem = f"{earlier.owner} also puts a value {where} ({_verb(earlier)})"
         remedy = "select one of them, or let one declare its place with before= or after="
         raise ConflictError(later.patch.address, later.owner, f"{problem}; {remedy}")
 

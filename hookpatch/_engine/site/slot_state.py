@@ -113,8 +113,8 @@ class SlotState:
             else:
                 with suppress(AttributeError, LookupError):  # the owner may keep the value elsewhere: torch modules do
                     put(place, ABSENT, unseen=True)
-            problem = f"{self.slot} does not keep what is put there"
-            raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem}; patch what it is made from")
+            problem = f"{self.slot} does not keep a new value"
+            raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem}; patch the source of the value")
         self.value, self.writing = value, None
         self.is_covered = place is not self.slot
 

@@ -71,15 +71,17 @@ def check_patch(patch: Patch, scope: Scope, owner: object) -> None:
     check_requirement(patch, owner)
     if scope == "task" and not patch.is_around_calls:
         verbs = "wrap, inject, default, and replace with callers="
-        problem = f"scope='task' is for {verbs}: a call can ask who makes it, what {patch.verb} does is for all"
-        raise TargetRefused(patch.address, owner, f"{problem}; take scope='process', or wrap what calls it")
+        problem = (
+            f"scope='task' is for {verbs}: a call belongs to a task, but {patch.verb} changes the value for all tasks"
+        )
+        raise TargetRefused(patch.address, owner, f"{problem}; take scope='process', or wrap the calling function")
 
 
 def check_kept(patch: Patch, owner: object) -> None:
     """Raise TargetRefused for the source of a module in a block that says neither ``keep`` nor ``reload``."""
     if patch.is_of_source and not (patch.keep or patch.reload):
-        problem = "a module that has run changed stays so after the block"
-        remedy = "say keep=True if that is meant, or reload=True to run it anew at the end"
+        problem = "a module that ran from changed source stays changed after the block"
+        remedy = "pass keep=True to keep the change, or reload=True to run the module anew at the end"
         raise TargetRefused(patch.address, owner, f"{problem}; {remedy}")
 
 
@@ -106,7 +108,7 @@ def _refuse_unsettable(patch: Patch, slot: AttributeSlot, owner: object) -> None
         raise TargetRefused(patch.address, owner, f"{slot} {problem}; {way}")
     is_data = member is not ABSENT and hasattr(type(member), "__set__")
     if slot.in_class is None and is_data and not isinstance(member, KEPT):
-        problem = f"is {a_kind(member)} of its class: to set it would run it"
+        problem = f"is {a_kind(member)} of its class, and setting the attribute would run it"
         raise TargetRefused(patch.address, owner, f"{slot} {problem}; patch {describe(type(slot.owner))}.{slot.name}")
     if slot.is_forwarded and hasattr(slot.owner, "__dict__"):
         for name, table in vars(slot.owner).items():

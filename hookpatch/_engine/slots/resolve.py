@@ -143,7 +143,7 @@ def _item(holder: Any, way: Target, index: int, target: Target, owner: object, r
     _refuse_without_items(holder, words, target, owner)
     if not _can_be_set(holder):
         modules = vars(holder).get("_modules") if hasattr(holder, "__dict__") else None  # of a torch module
-        instead = "patch what it shows instead" if modules is None else f"take {words}._modules['{step.key}']"
+        instead = "patch the mapping or list behind it" if modules is None else f"take {words}._modules['{step.key}']"
         problem = f"{words} is a read-only {type(holder).__name__}; {instead}"
         raise TargetRefused(target, owner, problem)
     key = _key(step.key, target, owner, read)

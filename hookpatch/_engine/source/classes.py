@@ -58,7 +58,7 @@ def source_of(cls: type) -> ClassSource:
         raise NotThere(f"{file} has no class {cls.__qualname__}: it is written in C, or was made by a call")
     if not sources:
         problem = f"the source of {cls.__qualname__} is not what runs"
-        raise NotThere(f"{problem}: {file} has changed since, or something else rewrote it when it was imported")
+        raise NotThere(f"{problem}: {file} has changed since, or other code rewrote the source at the import")
     if len(sources) > 1:
         lines = ", ".join(str(source.node.lineno) for source in sources)
         raise NotThere(f"{file} has several classes {cls.__qualname__} that may be meant (line {lines})")

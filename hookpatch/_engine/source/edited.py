@@ -182,7 +182,7 @@ class _Source:
             if definitions and ways:
                 return cls(text, tree, definitions[0], code, ways[0], top)
         problem = f"the source of {name} is not what runs"
-        raise NotThere(f"{problem}: {file} has changed since, or something else rewrote it when it was imported")
+        raise NotThere(f"{problem}: {file} has changed since, or other code rewrote the source at the import")
 
     @classmethod
     def edited(cls, text: str, file: str, old: _Source) -> _Source:

@@ -64,7 +64,7 @@ def replaced(source: Source, edit: Edit) -> str:
 def _pieces(source: Source, old: str, count: int | None) -> list[Span]:
     statements, tokens = [*_statements(source, old)], [*_tokens(source, old)]
     if not statements and not tokens:
-        raise NotThere(f"{_short(old)} is not there{_nearest(source, old)}")
+        raise NotThere(f"{_short(old)} is not in the source{_nearest(source, old)}")
     if len(statements) == (count or 1) and (count or len(tokens) <= 1):
         return statements
     if len(tokens) == (count or 1) and len(tokens) >= len(statements):
@@ -161,7 +161,7 @@ def _hunk(source: Source, old: str, new: str) -> tuple[Span, str]:
         if _bare("".join(lines[place : place + len(before)])) == wanted
     ]
     if not places:
-        raise NotThere(f"the hunk that begins with {_short(before[0])} is not there{_nearest(source, old)}")
+        raise NotThere(f"the hunk that begins with {_short(before[0])} is not in the source{_nearest(source, old)}")
     if len(places) > 1:
         numbers = ", ".join(str(line + 1) for line in places)
         raise NotThere(f"the hunk that begins with {_short(before[0])} fits at the lines {numbers}; give it more lines")

@@ -166,7 +166,7 @@ class Lifecycle:
         guard.check_patch(patch, self._scope, owner)
         if reason := self._late or imports.how_late(patch.module):
             late = f"applied late: {reason}"
-            self._warn(late, f"{patch.address} of {owner}: {late}; what ran before that was not patched", LateWarning)
+            self._warn(late, f"{patch.address} of {owner}: {late}; code that ran before was not patched", LateWarning)
         self._warn_if_unneeded()
         self._fit(module, anew)
 

@@ -23,7 +23,7 @@ from hookpatch._session.lifecycle.layers import LayersLifecycle
 from hookpatch._session.lifecycle.prepared import Prepared, keep, prepared
 from hookpatch.errors import HookpatchError, PatchUnneededWarning
 
-_NOWHERE: Final = "nothing that only_in= and except_in= let it go to holds the target"
+_NOWHERE: Final = "no module that only_in= and except_in= allow holds the target"
 
 
 class SlotLifecycle(LayersLifecycle):

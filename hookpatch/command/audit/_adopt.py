@@ -17,20 +17,23 @@ from hookpatch.errors import NewPluginError
 
 
 def adopt(
-    apply: Annotated[str, typer.Argument(metavar="MODULE:FUNCTION", help="The function that patches.")],
-    name: Annotated[str, typer.Option(metavar="NAME", help="The plugin's name; its module has it, too.")],
+    apply: Annotated[str, typer.Argument(metavar="MODULE:FUNCTION", help="The function that applies the patches.")],
+    name: Annotated[str, typer.Option(metavar="NAME", help="The name of the plugin, and of its module.")],
     undo: Annotated[
-        str | None, typer.Option(metavar="MODULE:FUNCTION", help="The undo: used if it works, else its gaps are told.")
+        str | None,
+        typer.Option(
+            metavar="MODULE:FUNCTION", help="The undo of the function; used if it works, else its gaps are listed."
+        ),
     ] = None,
     modules: Annotated[
-        list[str] | None, typer.Option("--import", metavar="MODULE", help="Import this before; may be given again.")
+        list[str] | None, typer.Option("--import", metavar="MODULE", help="Import this module first; may be repeated.")
     ] = None,
     into: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="The folder to write, new or empty; hookpatch-NAME if none.")
+        str | None, typer.Option(metavar="FOLDER", help="A new or empty folder for the files; default: hookpatch-NAME.")
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Write a plugin that does what a function that patches does.
+    """Write a plugin with the same patches as a function.
 
     The function runs in a process that is thrown away. What no patch can express is listed, and ends with
     status 1.

@@ -39,22 +39,25 @@ class AuditCommand(TyperCommand):
 def audit(
     target: Annotated[list[str], typer.Argument(metavar="SCRIPT | -m MODULE | -c CODE [ARGUMENTS]")],
     plugin: PluginWords = None,
-    everything: Annotated[bool, typer.Option("--all", help="Tell of added names and changed values, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="List added names and changed values, too.")] = False,
     json: AsJson = False,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write it as a page that needs no network, too.")
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write the audit as a page, too; the page needs no network."),
     ] = None,
     baseline: Annotated[
-        Path | None, typer.Option("--baseline", metavar="FILE", help="The patches that are known already.")
+        Path | None, typer.Option("--baseline", metavar="FILE", help="The known patches, from --write-baseline.")
     ] = None,
     write_baseline: Annotated[
-        Path | None, typer.Option("--write-baseline", metavar="FILE", help="Write the patches as known ones.")
+        Path | None,
+        typer.Option("--write-baseline", metavar="FILE", help="Write the patches into a file, as known patches."),
     ] = None,
     fail_on: Annotated[
-        str | None, typer.Option("--fail-on", metavar="new|any", help="End with 1 for a new patch, or for any.")
+        str | None,
+        typer.Option("--fail-on", metavar="new|any", help="End with status 1 for a new patch, or for any patch."),
     ] = None,
 ) -> None:
-    """Run a program and tell of each patch in it, whoever made it.
+    """Run a program, and list every patch in the program, by any author.
 
     What it is, by which file and line, since when. With --json the program's output goes to stderr. Ends with the
     program's status.

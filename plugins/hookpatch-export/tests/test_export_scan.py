@@ -118,7 +118,7 @@ def test_told_to_fail_it_exports_nothing(tmp_path: Path) -> None:
         "hookpatch_export.errors.ExportScanError: torch.onnx.export was not run: 1 line does not survive it; change "
         "it, write '# hookpatch: ignore' behind what may stay, or leave out fail=true of plugin 'export_scan'\n"
         f"  net.py:{LINE}:12: if (shape): {silent}; instead: {INSTEAD}; in Net.forward\n"
-        "'hookpatch explain ExportScanError' tells what it means, and what to do\n"
+        "'hookpatch explain ExportScanError' prints the meaning and the remedy\n"
     )
     assert not (tmp_path / "net.onnx").exists()
 

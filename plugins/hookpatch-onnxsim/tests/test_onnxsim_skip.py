@@ -153,9 +153,9 @@ def test_scope_task_is_refused() -> None:
     with pytest.raises(errors.TargetRefused) as caught, skip("fuse_qkv", scope="task"):
         pass
     assert str(caught.value) == (
-        "scope='task' is for wrap, inject, default, and replace with callers=: a call can ask who makes it, "
-        "what enter does is for all; take scope='process', or wrap what calls it (target onnxsim.onnx_simplifier of "
-        "plugin 'onnxsim_skip' from hookpatch-onnxsim 0.1.0)"
+        "scope='task' is for wrap, inject, default, and replace with callers=: a call belongs to a task, but "
+        "enter changes the value for all tasks; take scope='process', or wrap the calling function (target "
+        "onnxsim.onnx_simplifier of plugin 'onnxsim_skip' from hookpatch-onnxsim 0.1.0)"
     )
 
 

@@ -135,7 +135,7 @@ def test_fail_ends_the_script_and_without_the_scan_too(vendor: Path) -> None:
         "  instead  torch.jit.script keeps branches and loops; or trace one for each case, and choose outside of the "
         "model\n"
         "  or leave out fail=true of plugin 'trace_guard'\n"
-        "'hookpatch explain TraceGuardError' tells what it means, and what to do\n"
+        "'hookpatch explain TraceGuardError' prints the meaning and the remedy\n"
     )
 
 

@@ -47,8 +47,8 @@ def test_prerelease_counts_as_the_version_it_is(vendor: ModuleType, make_distrib
     with hookpatch.active(simplify(requires="nightly>=1.9")):
         assert vendor.simplify("m") == ("m", None, 7)
     assert refused(RequirementError, simplify(requires="nightly>=2")) == (
-        "made for nightly>=2, but nightly 2.0rc1 is installed; install one that is, or a newer release of the plugin "
-        f"(target vendor:simplify {OURS})"
+        "made for nightly>=2, but nightly 2.0rc1 is installed; install a fitting one, or a newer release of the "
+        f"plugin (target vendor:simplify {OURS})"
     )
 
 
@@ -57,8 +57,8 @@ def test_patch_whose_requirement_is_not_met_is_refused(vendor: ModuleType, requi
     """The message has requirement, installed version and remedies; no patch is applied."""
     original = vendor.simplify
     assert refused(RequirementError, simplify(requires=requires)) == (
-        f"made for {requires}, but vendor-kit 1.4 is installed; install one that is, or a newer release of the plugin "
-        f"(target vendor:simplify {OURS})"
+        f"made for {requires}, but vendor-kit 1.4 is installed; install a fitting one, or a newer release of the "
+        f"plugin (target vendor:simplify {OURS})"
     )
     assert vendor.simplify is original
 
@@ -108,7 +108,7 @@ def test_requirement_of_a_plugin_names_the_plugin(vendor: ModuleType, make_distr
     with pytest.raises(RequirementError) as caught:
         hookpatch.active("limit_off").open()
     assert str(caught.value) == (
-        "made for vendor-kit>=2, but vendor-kit 1.4 is installed; install one that is, or a newer release of the "
+        "made for vendor-kit>=2, but vendor-kit 1.4 is installed; install a fitting one, or a newer release of the "
         "plugin (target vendor:limit of plugin 'limit_off' from hookpatch-kit 0.3)"
     )
 
@@ -119,7 +119,7 @@ def test_requirement_not_met_by_a_module_that_comes_later_is_a_warning(
     """The import of the module succeeds, unpatched; the report says failed, with the reason."""
     make_distribution("vendor-kit", "1.4")
     problem = (
-        "made for vendor-kit>=2, but vendor-kit 1.4 is installed; install one that is, or a newer release of the "
+        "made for vendor-kit>=2, but vendor-kit 1.4 is installed; install a fitting one, or a newer release of the "
         f"plugin (target late:limit {OURS})"
     )
     with hookpatch.active(hookpatch.replace("late:limit", 1, requires="vendor-kit>=2")) as session:
@@ -158,8 +158,8 @@ def test_each_of_several_requirements_is_looked_at(vendor: ModuleType, make_dist
     with hookpatch.active(simplify(requires=["vendor-kit>=1", "other-kit==3.*"])):
         assert vendor.simplify("m") == ("m", None, 7)
     assert refused(RequirementError, simplify(requires=("vendor-kit>=1", "other-kit<3", "no-such-kit"))) == (
-        "made for other-kit<3, but other-kit 3.0 is installed; install one that is, or a newer release of the plugin "
-        f"(target vendor:simplify {OURS})"
+        "made for other-kit<3, but other-kit 3.0 is installed; install a fitting one, or a newer release of the "
+        f"plugin (target vendor:simplify {OURS})"
     )
 
 

@@ -308,7 +308,7 @@ def test_conflict_with_an_earlier_session_names_both(install: Install, vendor: M
             hookpatch.active("b").open()
         assert vendor.value == "a"
     assert str(caught.value) == (
-        "plugin 'a' from d-a 1.0 puts a value of its own there, too (replace); select one of them, or let one "
+        "plugin 'a' from d-a 1.0 also puts a value into the same slot (replace); select one of them, or let one "
         "declare its place with before= or after= (target vendor:value of plugin 'b' from d-b 1.0)"
     )
     assert caught.value.target == "vendor:value"
@@ -321,7 +321,7 @@ def test_conflict_in_one_session_is_told_of_the_one_that_came_second(install: In
     with hookpatch.active("a", "b") as session:
         assert vendor.value == "a"
         reasons = [patch.reason for patch in session.report()]
-    assert str(reasons[1]).startswith("plugin 'a' from d-a 1.0 puts a value of its own there, too (replace); ")
+    assert str(reasons[1]).startswith("plugin 'a' from d-a 1.0 also puts a value into the same slot (replace); ")
 
 
 def test_conflict_of_a_patch_that_is_not_required_skips_it(install: Install, vendor: ModuleType) -> None:
@@ -332,7 +332,7 @@ def test_conflict_of_a_patch_that_is_not_required_skips_it(install: Install, ven
         skipped, applied = session.report()
     assert (skipped.state, applied.state) == ("skipped", "applied")
     assert skipped.reason == (
-        "plugin 'a' from d-a 1.0 puts a value of its own there, too (replace); select one of them, or let one "
+        "plugin 'a' from d-a 1.0 also puts a value into the same slot (replace); select one of them, or let one "
         "declare its place with before= or after= (target vendor:value of plugin 'b' from d-b 1.0)"
     )
 
@@ -394,7 +394,7 @@ def test_two_values_of_one_owner_in_one_session_are_a_conflict(
     for selected, owner in ((("a",), "plugin 'a'"), (patches, "a patch given to active()")):
         with pytest.raises(ConflictError) as raised:
             hookpatch.active(*selected).open()
-        assert f"puts a value there twice ({outer}, {inner})" in str(raised.value)
+        assert f"puts a value into the same slot twice ({outer}, {inner})" in str(raised.value)
         assert owner in str(raised.value)
         assert vendor.value == "original"
 

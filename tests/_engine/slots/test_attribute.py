@@ -233,8 +233,8 @@ def test_property_with_a_setter_is_refused_on_an_instance(make_module: MakeModul
     with pytest.raises(errors.TargetRefused) as caught, hookpatch.active(hookpatch.replace("properties:model.size", 7)):
         pass
     assert str(caught.value) == (
-        f"<Model object at {id(model):#x}>.size is a property of its class: to set it would run it; patch "
-        "properties:Model.size (target properties:model.size of a patch given to active())"
+        f"<Model object at {id(model):#x}>.size is a property of its class, and setting the attribute would run it; "
+        "patch properties:Model.size (target properties:model.size of a patch given to active())"
     )
     assert list(vars(model)) == ["kept"]
     assert model.kept is stored
@@ -341,7 +341,7 @@ def test_class_that_does_not_keep_what_is_set_is_refused() -> None:
         pass
     place = f"{__name__}:test_class_that_does_not_keep_what_is_set_is_refused.<locals>.Model.size"
     assert str(caught.value) == (
-        f"{place} does not keep what is put there; patch what it is made from "
+        f"{place} does not keep a new value; patch the source of the value "
         f"(target {place} of a patch given to active())"
     )
     assert list(vars(Model)) == list(before)

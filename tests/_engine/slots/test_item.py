@@ -120,7 +120,7 @@ def test_read_only_mapping_is_refused_and_unchanged(kinds: ModuleType) -> None:
     ):
         pass
     assert str(caught.value) == (
-        "kinds:shown is a read-only mappingproxy; patch what it shows instead "
+        "kinds:shown is a read-only mappingproxy; patch the mapping or list behind it "
         "(target kinds:shown['first'] of a patch given to active())"
     )
     assert are_identical(before, contents_of(kinds))
@@ -232,7 +232,7 @@ def test_mapping_that_keeps_something_else_is_refused(key: str) -> None:
         pass
     place = f"<{Tagged.__qualname__} object at {id(tagged):#x}>[{key!r}]"
     assert str(caught.value) == (
-        f"{place} does not keep what is put there; patch what it is made from "
+        f"{place} does not keep a new value; patch the source of the value "
         f"(target {place} of a patch given to active())"
     )
     assert list(tagged.items()) == before

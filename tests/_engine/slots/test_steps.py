@@ -105,8 +105,8 @@ def test_an_entry_of_an_enum(vendor: ModuleType) -> None:
         ("shown['b'].forward", TargetNotFound, "vendor:shown has no key 'b'"),
         ("layers[2].forward", TargetNotFound, "vendor:layers has no key 2"),
         ("part[0].forward", TargetRefused, "vendor:part is a Part, which has no items"),
-        ("tuple_[0]", TargetRefused, "vendor:tuple_ is a read-only tuple; patch what it shows instead"),
-        ("layers[0]", TargetRefused, "vendor:layers is a read-only Layers; patch what it shows instead"),
+        ("tuple_[0]", TargetRefused, "vendor:tuple_ is a read-only tuple; patch the mapping or list behind it"),
+        ("layers[0]", TargetRefused, "vendor:layers is a read-only Layers; patch the mapping or list behind it"),
     ],
 )
 def test_what_cannot_be_read_or_set(

@@ -128,7 +128,7 @@ def test_context_may_lie_outside_the_function(hunk: str, piece: str, instead: st
     ['-before = f(1, "a")\n+before = 1\n \n def function(a, b=(1, 2)):', "+# a comment\n def function(a, b=(1, 2)):"],
 )
 def test_what_changes_lies_in_the_function(hunk: str) -> None:
-    with pytest.raises(NotThere, match="is not there"):
+    with pytest.raises(NotThere, match="is not in the source"):
         diff(f"@@ -1,3 +1,3 @@\n{hunk}\n")
 
 

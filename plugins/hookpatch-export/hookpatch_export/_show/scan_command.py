@@ -59,7 +59,8 @@ def scan_command(
         ),
     ],
     root: Annotated[
-        Path | None, typer.Option("--root", metavar="DIR", help="The folder that the model's package is imported from.")
+        Path | None,
+        typer.Option("--root", metavar="DIR", help="The folder from which the model's package is imported."),
     ] = None,
     as_json_: Annotated[
         bool, typer.Option("--json", help="Print JSON: all findings, unless --level is given.")
@@ -68,26 +69,24 @@ def scan_command(
         Path | None, typer.Option("--sarif", metavar="FILE", help="Write SARIF 2.1.0, for editors and CI.")
     ] = None,
     fail_on: Annotated[
-        FailOn | None, typer.Option("--fail-on", help="End with status 1 when something so bad is found, or worse.")
+        FailOn | None, typer.Option("--fail-on", help="End with status 1 at a finding of this kind, or a worse kind.")
     ] = None,
     level: Annotated[
-        Level | None, typer.Option("--level", help="Show what is so bad or worse; call unless it is given.")
+        Level | None, typer.Option("--level", help="Show findings of this kind and worse kinds; default: call.")
     ] = None,
     everything: Annotated[
         bool,
-        typer.Option("--all", help="Show each finding in full, those in libraries, too; in the order of the scan."),
+        typer.Option("--all", help="Show each finding in full, also in libraries, in the order of the scan."),
     ] = False,
     probe: Annotated[
-        bool, typer.Option("--probe", help="Export the model and look for inputs on which it answers otherwise.")
+        bool, typer.Option("--probe", help="Export the model, and search for inputs with other answers.")
     ] = False,
     budget: Annotated[
         float | None,
-        typer.Option(
-            "--budget", metavar="SECONDS", min=0.0, help="How long --probe may look for inputs; 60 if not given."
-        ),
+        typer.Option("--budget", metavar="SECONDS", min=0.0, help="Time limit for the search of --probe; default: 60."),
     ] = None,
 ) -> None:
-    """Tell which lines of a model will not survive its export, or will be frozen in silence.
+    """List the lines of a model that break in an export, or are frozen in silence.
 
     Example: hookpatch scan models/net.py:Net --root . --fail-on shape
     """

@@ -26,23 +26,23 @@ _Measuring: TypeAlias = Callable[[Comparison, Path, Path], Measured | None]
 
 
 def diff(
-    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="A model, or a folder of recorded ones.")],
-    after: Annotated[Path, typer.Argument(metavar="AFTER", help="Another one.")],
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="A model, or a folder of recorded models.")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help="Another model, or another folder.")],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="DIFF.HTML", help="Draw both, side by side; for folders a folder."),
+        typer.Option(
+            "-o", "--output", metavar="DIFF.HTML", help="Draw both models side by side; for folders, name a folder."
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    run: Annotated[
-        bool, typer.Option("--run", help="Run both on one input, and say how far each change goes.")
-    ] = False,
+    run: Annotated[bool, typer.Option("--run", help="Run both models on one input, and measure each change.")] = False,
     inputs: Annotated[
         Path | None, typer.Option("--inputs", metavar="FILE.NPZ", help="Inputs by name for --run; others are made.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The seed of inputs that are made.")] = 0,
-    weights: Annotated[bool, typer.Option("--weights", help="Read and compare the weights, too; --run does.")] = False,
+    weights: Annotated[bool, typer.Option("--weights", help="Compare the weights, too; --run includes this.")] = False,
 ) -> None:
-    """Say what changed from one ONNX model to another, and draw it.
+    """Compare two ONNX models, and draw the changes.
 
     Example: hookpatch onnx diff before.onnx after.onnx --run -o diff.html
     """

@@ -38,17 +38,15 @@ def runtimes_command(
             "(model, inputs, keywords).",
         ),
     ],
-    modes: Annotated[
-        str | None, typer.Option("--modes", metavar="A,B", help=f"All unless it is given: {', '.join(MODES)}.")
-    ] = None,
+    modes: Annotated[str | None, typer.Option("--modes", metavar="A,B", help=f"Default: {', '.join(MODES)}.")] = None,
     device: Annotated[str, typer.Option("--device", metavar="A,B", help="cpu, cuda.")] = "cpu",
     batch: Annotated[str, typer.Option("--batch", metavar="A,B", help="Batch sizes.")] = "1",
     dtype: Annotated[str, typer.Option("--dtype", metavar="A,B", help="float32, bfloat16, float16.")] = "float32",
     threads: Annotated[
-        int | None, typer.Option("--threads", metavar="N", min=1, help="How many compute; torch's choice if not given.")
+        int | None, typer.Option("--threads", metavar="N", min=1, help="Number of threads; default: torch's choice.")
     ] = None,
     seconds: Annotated[
-        float, typer.Option("--seconds", metavar="S", min=0.01, help="How long each mode is measured, each round.")
+        float, typer.Option("--seconds", metavar="S", min=0.01, help="Time for each mode in each round.")
     ] = 2.0,
     repeat: Annotated[
         int, typer.Option("--repeat", metavar="N", min=1, help="Rounds over all modes, each in new processes.")
