@@ -156,7 +156,7 @@ def test_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         f"HOOKPATCH_CONFIG: there is no file {tmp_path / 'none'}",
         f"HOOKPATCH_CONFIG: {tmp_path} cannot be read: Is a directory",
         f"{binary}: it is no TOML: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
-        "HOOKPATCH_CONFIG: 'ours.toml' is no absolute path, and processes that it is handed on to have other current "
+        "HOOKPATCH_CONFIG: 'ours.toml' is no absolute path, and child processes may have other current "
         'folders; write "$PWD/ours.toml"',
     ]
 

@@ -36,7 +36,7 @@ def doctor(home: Environment, status: int, **variables: str) -> list[tuple[str, 
     completed = home.run("-m", "hookpatch", "doctor", COLUMNS="1000", **variables)
     assert (completed.stderr, completed.returncode) == ("", status), completed.stdout
     heading, *rows, end = completed.stdout.splitlines()
-    assert heading.split() == ["looked", "at", "found"]
+    assert heading.split() == ["checked", "result"]
     findings: list[tuple[str, str, str]] = []
     for row in rows:
         mark, about, text = [*re.split(r"\s{2,}", row.strip(), maxsplit=2), "", ""][:3]

@@ -154,12 +154,12 @@ def test_refused_where_there_is_no_caller(modules: tuple[str, str, ModuleType], 
     vendor, meant, models = modules
     module, x = sys.modules[vendor], torch.ones(2)
     with hookpatch.active(PATCHES[verb](f"{vendor}:scaled", callers=meant, reach=reach)):
-        _refused("script", models.Net(), x, "callers= asks who calls")
+        _refused("script", models.Net(), x, "callers= needs a Python caller")
         for mode in ("fullgraph", "fx", "script"):
-            _refused(mode, module.scaled, x, "callers= asks who calls")
+            _refused(mode, module.scaled, x, "callers= needs a Python caller")
     if verb in ("inject", "wrap"):
         with hookpatch.active(PATCHES[verb](f"{vendor}:Part.forward", callers="torch.nn.*", reach=reach)):
             assert module.Part()(x).tolist() == [10.0, 10.0]
-            _refused("script", module.Part(), x, "callers= asks who calls")
-            _refused("fx", module.Part(), x, "callers= asks who calls")
+            _refused("script", module.Part(), x, "callers= needs a Python caller")
+            _refused("fx", module.Part(), x, "callers= needs a Python caller")
     assert torch.jit.script(models.Net())(x).tolist() == [202.0, 202.0]

@@ -184,7 +184,7 @@ def test_guards_alone_are_looked_at_without_a_lock_file(home: Environment, insta
     assert (target["status"], target["reasons"], completed.returncode) == ("fits", [], 0)
     nothing = home.run(home.python.parent / "hookpatch", "check", cwd=tmp_path)
     assert (nothing.stderr, nothing.returncode) == (
-        "hookpatch: error: hookpatch check: no plugin is named, and there is no hookpatch.lock here that names some; "
+        "hookpatch: error: hookpatch check: no plugin is named, and no hookpatch.lock is here to name one; "
         "write it like 'hookpatch check fuse_qkv_off' [hookpatch explain SettingError]\n",
         78,
     )

@@ -280,7 +280,9 @@ def test_a_replace_for_some_callers_takes_what_a_replace_takes(vendor: ModuleTyp
     with pytest.raises(PatchError, match="takes add= or callers="):
         hookpatch.replace("vendor:new", len, add=True, callers="shop")
     for verb, values in (("derive", (lambda value: value,)), ("remove", ()), ("edit", ("a", "b"))):
-        with pytest.raises(PatchError, match=f"{verb}\\(\\): takes no callers=: what {verb} does is there for all"):
+        with pytest.raises(
+            PatchError, match=f"{verb}\\(\\): takes no callers=: what {verb} does is the same for all callers"
+        ):
             getattr(hookpatch, verb)("vendor:function", *values, callers="shop")
     with pytest.raises(PatchError, match="callers= takes a pattern of modules or several, not 3"):
         hookpatch.wrap("vendor:function", five, callers=3)  # type: ignore[arg-type]

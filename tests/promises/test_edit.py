@@ -409,7 +409,7 @@ def test_a_wrap_everywhere_says_that_the_slot_has_a_copy(vendor: ModuleType) -> 
         (("m:f", "x", "y", None, "@@"), "takes old and new, or diff="),
         (("m:f", None, None, None, "x"), "stands before the first"),
         (("m:f", None, None, None, "@@ -1 +1 @@\n x"), "a hunk of it changes nothing"),
-        (("m:f", None, None, None, "@@ -1 +1 @@\n+x"), "nothing tells where it goes"),
+        (("m:f", None, None, None, "@@ -1 +1 @@\n+x"), "so its place is unknown"),
         (("m:f", None, None, None, "@@ x @@\n+x"), "is no head of a hunk"),
     ],
 )

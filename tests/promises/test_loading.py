@@ -211,7 +211,7 @@ def test_doctests_are_those_of_what_runs(folder: Path) -> None:
 def test_it_is_refused_where_it_cannot_be_ended_or_has_run(folder: Path) -> None:
     (folder / "vendor.py").write_text(SOURCE)
     with pytest.raises(
-        TargetRefused, match="a module that ran from changed source stays changed after the block; say keep=True"
+        TargetRefused, match="a module that ran from changed source stays changed after the block; pass keep=True"
     ):
         hookpatch.active(CHANGES["edit"]("vendor"))
     module = importlib.import_module("vendor")
@@ -441,7 +441,7 @@ def test_plan_why_and_report(folder: Path) -> None:
     for patch, finding, text in (
         (fits, "fits", None),
         (unfit, "unfit", "'NONE = 1' is not in the source"),
-        (CHANGES["edit"]("vendor"), "unfit", "say keep=True"),
+        (CHANGES["edit"]("vendor"), "unfit", "pass keep=True"),
         (CHANGES["edit"]("vandor", keep=True), "absent", "there is no module vandor"),
     ):
         ((planned,),) = (target.patches for target in hookpatch.plan(patch).targets)

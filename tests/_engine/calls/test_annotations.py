@@ -123,7 +123,7 @@ def _asked(function: Any) -> list[str]:
 FORMATS = [Format.VALUE, Format.FORWARDREF, Format.STRING] if sys.version_info >= (3, 14) else []
 
 
-@pytest.mark.filterwarnings("ignore:.*the factory gave back what it was given")
+@pytest.mark.filterwarnings("ignore:.*the factory returned the original")
 @pytest.mark.parametrize(
     ("address", "verb", "reach"),
     [

@@ -52,7 +52,7 @@ def test_derive_gets_what_lies_in_the_slot(kinds: ModuleType, address: str) -> N
         return original
 
     session = hookpatch.active(hookpatch.derive(f"kinds:{address}", factory))
-    with pytest.warns(errors.PatchUnneededWarning, match="the factory gave back what it was given"):
+    with pytest.warns(errors.PatchUnneededWarning, match="the factory returned the original"):
         session.open()
     assert CALLABLE[address](kinds) == "original"
     session.close()
