@@ -172,11 +172,11 @@ class _LayerWalk:
 
     def _kept_by_foreign(self, site: Site | None) -> Any:
         """Return our value kept by a foreign value in the slot, or ABSENT."""
-        for owner, layer in [*([] if site is None else [(site, site.layers[-1])]), *self._homes.items()]:
-            ours = owner.slot.owner if owner is not site else owner.stands
-            is_ahead = ours is not ABSENT and id(inner(ours)) not in self._visited
-            if is_ahead and layer not in self._reported and look(owner, layer, "") is None:
-                return ours
+        own = [] if site is None else [(site, layer, site.values_of(layer)) for layer in site.layers]
+        for owner, layer, values in [*own, *((home, layer, [home.slot.owner]) for home, layer in self._homes.items())]:
+            ahead = [value for value in values if value is not ABSENT and id(inner(value)) not in self._visited]
+            if ahead and layer not in self._reported and look(owner, layer, "") is None:
+                return ahead[0]
         return ABSENT
 
     def _run(self, layers: Sequence[Layer], slot: Slot, site: Site | None, value: Any) -> tuple[Slot, Site | None]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 _DEPTH: Final = 24
 _MOST: Final = 500  # objects
+_PROXY: Final = "hookpatch._engine.site.proxy"
 
 
 def keeps(value: object, is_wanted: Callable[[Any], bool]) -> bool:
@@ -49,8 +50,14 @@ def _kept_by(holder: Any, is_first: bool) -> Iterator[Any]:
         if is_first:
             names = holder.__globals__
             yield from (names[name] for name in names_in(holder.__code__) if name in names)
-    elif not issubclass(kind, (CodeType, str, bytes, int, float)):
+    elif not issubclass(kind, (CodeType, str, bytes, int, float)) and not _is_record(kind):
         yield from gc.get_referents(holder)
+
+
+def _is_record(kind: type) -> bool:
+    """Return True for the type of a record of ours: a wrapper keeps some alive, but calls nothing in them."""
+    module = type.__dict__["__module__"].__get__(kind)
+    return isinstance(module, str) and module.startswith("hookpatch.") and module != _PROXY
 
 
 def kept_by_function(function: FunctionType) -> Iterator[Any]:

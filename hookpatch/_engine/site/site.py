@@ -29,7 +29,7 @@ from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import leads_to
 from hookpatch._engine.slots.lazy import KNOWS_LAZY, follow, is_imported_lazily, lazy_names
 from hookpatch._engine.slots.originals import began, originals, reading
-from hookpatch._engine.slots.slot import ABSENT, Slot, inner, same
+from hookpatch._engine.slots.slot import Slot, inner, same
 
 _Layers: TypeAlias = Sequence[Layer]  # never changed: a layer more or less makes another list
 _Edit: TypeAlias = Callable[[_Layers], _Layers]
@@ -89,7 +89,7 @@ class Site:
             "_stand_ins",
             "_state",
         ),
-        *("_unfinished", "_wanted", "lock", "slot"),
+        *("_unfinished", "lock", "slot"),
     )
 
     def __init__(self, slot: Slot) -> None:
@@ -104,7 +104,6 @@ class Site:
         self._is_stale = False
         self._ending: Ending = "restored"
         self._state: Final = SlotState(slot)
-        self._wanted: Any = ABSENT
         self._lazy: Sequence[AttributeSlot] = ()  # lazy imports that will bind the slot's value
         self._unfinished: tuple[_Layers, NewState, Callable[[], None]] | None = None  # an interrupted change
 
@@ -218,7 +217,7 @@ class Site:
         if not slot.exchange(own, alone.value):
             self.lift_again(alone)
             return False
-        state.value = self._wanted = alone.value
+        state.value = state.wanted = alone.value
         self._layers = layers
         return True
 
@@ -243,7 +242,7 @@ class Site:
             stand_in.layers = ()
             alone.cell.cell_contents = alone.off
         slot.exchange(alone.value, own)
-        state.value = self._wanted = own
+        state.value = state.wanted = own
         self._layers, self._stand_ins, self._ending = [], (), "restored"
         originals.pop(slot.key, None)
         alone.layers = None
@@ -295,11 +294,20 @@ class Site:
             return None
         if not self._state.is_intact:
             self.look_again(())  # the slot may hold an earlier value of ours
-            if (overwriting := self._state.overwritten_by()) is not None:
+            if (overwriting := self._state.overwritten_by(partial(self._is_of, layer))) is not None:
                 return overwriting
         if (code := self.foreign_code(layer)) is not None:
             return self.slot, code
         return None if layer.home is None else _overwritten_home(*layer.home, self.slot.owner)
+
+    def values_of(self, layer: Layer) -> list[Any]:
+        """Return the values of a layer: the values put into the slot, or the wrappers of ours that run the layer."""
+        return [*layer.put, *(stand_in.value for stand_in in self.stand_ins if layer in stand_in.layers)]
+
+    def _is_of(self, layer: Layer, value: Any) -> bool:
+        """Return True if a value is one of a layer."""
+        values = filter(is_recognisable, self.values_of(layer))
+        return any(inner(own_value) is inner(value) for own_value in values)
 
     def foreign_code(self, layer: Layer) -> CodeType | None:
         """Return the code that other code has assigned to our wrapper that runs a layer; None for our own code."""
@@ -316,7 +324,7 @@ class Site:
                     late_restore.forget()
         if self._layers:
             with _owners_errors_suppressed:
-                self._put(self._wanted, self._layers)
+                self._put(self._state.wanted, self._layers)
 
     def _read_original(self) -> None:
         self._state.read_original()
@@ -430,7 +438,7 @@ class Site:
         self._retired = keep_pointed(dropped, self._retired)
         if self._retired:
             self._retired = reuse(stand_ins, self._retired)
-        self._stand_ins, self._layers, self._wanted = stand_ins, layers, new_state.value
+        self._stand_ins, self._layers, self._state.wanted = stand_ins, layers, new_state.value
         try:
             if not adding:
                 self._put(new_state.value, layers)
@@ -468,7 +476,7 @@ def _overwritten_home(home: Slot, own: Any, function: Any) -> tuple[Slot, Any] |
         return None
     state = originals.get(home.key)
     if isinstance(state, SlotState) and (inner(state.base) is function or state.original is own):
-        return state.overwritten_by()  # the slot is patched as well
+        return state.overwritten_by(lambda referent: inner(referent) is function)  # the slot is patched as well
     if leads_to(value, function):
         return None
     return (home, value) if same(value, home.read()) else None  # else another thread's patch ended just now

@@ -42,10 +42,11 @@ class SlotState:
         is_covered: True while a foreign value keeps us from writing our value.
         may_come_back: True when foreign code may have saved our value and may write the saved value later.
         written: weak references to our last values.
+        wanted: the value for the slot; other than ``value`` if a foreign value kept us from the last write.
         writing: the value of a write that was interrupted.
     """
 
-    __slots__ = ("base", "is_covered", "may_come_back", "original", "slot", "value", "writing", "written")
+    __slots__ = ("base", "is_covered", "may_come_back", "original", "slot", "value", "wanted", "writing", "written")
 
     def __init__(self, slot: Slot) -> None:
         self.slot: Final = slot
@@ -53,6 +54,7 @@ class SlotState:
         self.original: Any = ABSENT
         self.base: Any = ABSENT
         self.value: Any = ABSENT
+        self.wanted: Any = ABSENT
         self.written: tuple[Callable[[], object], ...] = ()
         self.writing: tuple[Any] | None = None
 
@@ -134,23 +136,23 @@ class SlotState:
         value = self.slot.read()
         return not same(value, self.value) and same(value, self.slot.read())
 
-    def overwritten_by(self) -> tuple[Slot, Any] | None:
+    def overwritten_by(self, is_enough: Callable[[Any], bool]) -> tuple[Slot, Any] | None:
         """Return the slot and the foreign value in it that does not lead to our value; None if our value is in force.
 
+        A former value of ours in the hands of foreign code leads to our value only if ``is_enough`` returns True.
         Takes no lock: a report may be asked for in the midst of a change.
         """
         value = self.slot.read()
         writing = self.writing  # another thread may be at it
         if same(value, self.value) or (writing is not None and same(value, writing[0])) or self._is_known(value):
             return None
-        if beneath_proxies(value, self._is_known) is not None or keeps(value, self._leads_to_ours):
+        ours = inner(self.wanted)
+        ours = ours if is_recognisable(ours) else ABSENT  # foreign code may hold an equal value by chance
+        if beneath_proxies(value, self._is_known) is not None or keeps(
+            value, lambda referent: inner(referent) is ours or is_enough(referent)
+        ):
             return None
         return (self.slot, value) if same(value, self.slot.read()) else None
-
-    def _leads_to_ours(self, value: Any) -> bool:
-        """Return True for our value in the hands of foreign code, which may hold the function inside."""
-        ours = inner(self.value)
-        return is_recognisable(ours) and (inner(value) is ours or self._is_known(value))
 
     @property
     def stood(self) -> list[Any]:
