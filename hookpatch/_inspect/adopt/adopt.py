@@ -51,17 +51,17 @@ def _adopted(apply: str, undo_address: str | None, modules: Sequence[str]) -> di
     for target, kind in of_no_slot.items():
         entries.append({"target": target, "verb": None, "reason": f"{kind}: there is no verb for it"})
     targets = [*of_slots, *of_no_slot]
-    left: set[str] = set()
+    unrestored: set[str] = set()
     if undo is not None:
         beside = changes.addresses() - {*targets}
         undo.run()
-        left = changes.left(of_slots) - beside
+        unrestored = changes.left(of_slots) - beside
     enter = None
-    if undo is not None and targets and left.isdisjoint(targets):
+    if undo is not None and targets and unrestored.isdisjoint(targets):
         entries = [{"target": target, "verb": "enter", "requires": ""} for target in targets]
         enter = _enter_of(undo, targets, home)
     entries.sort(key=lambda entry: str(entry["target"]))
-    return {"entries": entries, "left": sorted(left), "enter": enter, "others": of_others}
+    return {"entries": entries, "left": sorted(unrestored), "enter": enter, "others": of_others}
 
 
 def _enter_of(undo: Undo, targets: Sequence[str], home: str) -> dict[str, Any]:

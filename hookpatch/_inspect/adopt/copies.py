@@ -69,32 +69,32 @@ def _lines(function: FunctionType) -> tuple[list[str], list[str]]:
 
 def _is_same(function: FunctionType, copy: FunctionType, changes: Mapping[str, Change]) -> bool:
     """Return True if two functions run the same instructions, with equal defaults and the same global values."""
-    values, others = _globals_of(function, changes), _globals_of(copy, changes)
+    values, copied_values = _globals_of(function, changes), _globals_of(copy, changes)
     docs = function.__doc__, copy.__doc__
     return (
         inspect.cleandoc(docs[0] or "") == inspect.cleandoc(docs[1] or "")  # a method's is further indented
         and _is_same_code(function.__code__, copy.__code__, docs)
         and alike(function.__defaults__, copy.__defaults__)
         and alike(function.__kwdefaults__, copy.__kwdefaults__)
-        and values.keys() == others.keys()
-        and all(alike(value, others[name]) for name, value in values.items())
+        and values.keys() == copied_values.keys()
+        and all(alike(value, copied_values[name]) for name, value in values.items())
     )
 
 
-def _is_same_code(code: CodeType, other: CodeType, docs: tuple[str | None, str | None]) -> bool:
+def _is_same_code(code: CodeType, copied: CodeType, docs: tuple[str | None, str | None]) -> bool:
     """Return True if two codes have the same instructions and constants; names of functions and lines do not count."""
     return (
-        all(getattr(code, part) == getattr(other, part) for part in _PARTS)
-        and code.co_flags & _FLAGS == other.co_flags & _FLAGS
-        and len(code.co_consts) == len(other.co_consts)
-        and all(_is_same_constant(*pair, docs) for pair in zip(code.co_consts, other.co_consts, strict=True))
+        all(getattr(code, part) == getattr(copied, part) for part in _PARTS)
+        and code.co_flags & _FLAGS == copied.co_flags & _FLAGS
+        and len(code.co_consts) == len(copied.co_consts)
+        and all(_is_same_constant(*pair, docs) for pair in zip(code.co_consts, copied.co_consts, strict=True))
     )
 
 
-def _is_same_constant(value: Any, other: Any, docs: tuple[str | None, str | None]) -> bool:
-    if type(value) is type(other) is CodeType:
-        return _is_same_code(value, other, docs)
-    return (alike(value, other) and repr(value) == repr(other)) or (value, other) == docs  # 0.0 is not -0.0
+def _is_same_constant(value: Any, copied: Any, docs: tuple[str | None, str | None]) -> bool:
+    if type(value) is type(copied) is CodeType:
+        return _is_same_code(value, copied, docs)
+    return (alike(value, copied) and repr(value) == repr(copied)) or (value, copied) == docs  # 0.0 is not -0.0
 
 
 def _globals_of(function: FunctionType, changes: Mapping[str, Change]) -> dict[str, Any]:

@@ -48,8 +48,8 @@ def with_rules(entries: Sequence[dict[str, Any]], changes: Mapping[str, Change])
 def _key(entry: Mapping[str, Any]) -> Any:
     """Return what the patches of a rule have in common."""
     module, _, path = str(entry["target"]).partition(":")
-    rest = {key: value for key, value in entry.items() if key != "target"}
-    return module.partition(".")[0], module.count("."), path.partition(".")[2], json.dumps(rest, sort_keys=True)
+    common = {key: value for key, value in entry.items() if key != "target"}
+    return module.partition(".")[0], module.count("."), path.partition(".")[2], json.dumps(common, sort_keys=True)
 
 
 def _rule_for(targets: Sequence[str]) -> str | None:
