@@ -254,7 +254,7 @@ def test_each_room_has_a_page_in_the_design() -> None:
     pages = re.findall(form, page, re.MULTILINE)
     assert [room for room, _ in pages] == [room for room in ROOMS if (PACKAGE / room).is_dir()]
     for room, nouns in pages:
-        source = "\n".join(path.read_text() for path in [*(PACKAGE / room).glob("*.py"), PACKAGE / "errors.py"])
+        source = "\n".join(path.read_text() for path in [*(PACKAGE / room).rglob("*.py"), PACKAGE / "errors.py"])
         classes = {*re.findall(r"^(?:class )?([A-Z]\w+)\b", source, re.MULTILINE)}
         assert {*re.findall(r"`([A-Z]\w+)`", nouns)} <= classes, room
 
