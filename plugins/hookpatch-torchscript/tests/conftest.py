@@ -6,10 +6,18 @@ import importlib
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _finder() -> None:
+    """Import six before all tests. The six of matplotlib adds a finder to ``sys.meta_path``, which tests compare."""
+    with suppress(ImportError):
+        importlib.import_module("six")
 
 
 @pytest.fixture
