@@ -229,6 +229,7 @@ def test_release_that_cannot_be_imported_is_broken(home: Environment, installed:
     assert (target["status"], target["reasons"]) == ("broken", ["vendor cannot be imported: RuntimeError: no licence"])
 
 
+@pytest.mark.ends
 def test_releases_are_checked_in_environments_of_their_own(home: Environment, index: Path, installed: Install) -> None:
     """Each release has a row. The installed release and the lock file stay unchanged."""
     installed("1.0")

@@ -40,6 +40,7 @@ def hookpatch(environment: Environment, *words: str) -> subprocess.CompletedProc
     return environment.run(environment.python.parent / "hookpatch", *words)
 
 
+@pytest.mark.ends
 def test_what_is_written_installs_passes_its_tests_has_its_effect_and_leaves_nothing(at_home: Environment) -> None:
     """A new plugin installs, passes the tests, patches, and uninstalls without leftovers.
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -156,6 +157,7 @@ def test_dangerous_act_has_one_address(act: str, addresses: set[str]) -> None:
     assert actual == addresses
 
 
+@cache
 def code_of(path: Path) -> str:
     """Return a file's code without docstrings and comments."""
     tree = ast.parse(path.read_text())

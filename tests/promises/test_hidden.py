@@ -77,7 +77,10 @@ def _states(*sessions: hookpatch.Session) -> dict[str, str]:
     return {row.verb: str(row) for session in sessions for row in session.report()}
 
 
-@pytest.mark.parametrize("is_one_session", [True, False], ids=["one session", "two sessions"])
+@pytest.mark.parametrize(
+    "is_one_session",
+    [pytest.param(True, marks=pytest.mark.ends, id="one session"), pytest.param(False, id="two sessions")],
+)
 @pytest.mark.parametrize("is_first", [True, False], ids=["patch first", "replace first"])
 @pytest.mark.parametrize(("reach", "other_reach"), list(product(["slot", "everywhere"], repeat=2)))
 @pytest.mark.parametrize("verb", PATCHES)

@@ -89,6 +89,7 @@ def test_in_each_child_process(home: Environment, arguments: str) -> None:
     assert lines == [[PLAIN] * 5, [PATCHED] * 5, [PLAIN] * 5]
 
 
+@pytest.mark.ends
 def test_lock_and_check(home: Environment) -> None:
     """Each address is locked; a changed method, class body or default is noticed, and nothing else."""
     completed = hookpatch(home, "lock", "parts", PYTHONPATH=str(home.folder))

@@ -84,6 +84,7 @@ def test_proxy_of_theirs_that_puts_back_what_it_had_found(owner: SimpleNamespace
     assert owner.x is _original
 
 
+@pytest.mark.ends
 def test_looking_often_forgets_nothing(owner: SimpleNamespace) -> None:
     """A slot under a foreign proxy is restored late after any number of looks."""
     low, up, saved = _beneath_their_proxy(owner)

@@ -8,6 +8,7 @@ import operator
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import permutations
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -224,7 +225,12 @@ def test_a_function_replaced_in_place(make_module: Callable[[str, str], ModuleTy
     assert alias.__kwdefaults__ is None
 
 
-def test_overlapping_sessions_everywhere(vendor: ModuleType, make_module: Callable[[str, str], ModuleType]) -> None:
+@pytest.mark.parametrize(
+    "order", [(0, 2, 1), *(pytest.param(order, marks=pytest.mark.ends) for order in permutations(range(3)))]
+)
+def test_overlapping_sessions_everywhere(
+    vendor: ModuleType, make_module: Callable[[str, str], ModuleType], order: tuple[int, ...]
+) -> None:
     """Sessions with both reaches overlap and end in every order."""
     holder = make_module("holder", HOLDERS.format(name="c"))
     before, c = identities(whole(holder)), vendor.c
@@ -232,17 +238,16 @@ def test_overlapping_sessions_everywhere(vendor: ModuleType, make_module: Callab
     def named(name: str) -> Any:
         return lambda wrapped, instance, args, kwargs: (name, wrapped(*args))
 
-    for order in ([0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]):
-        sessions = [
-            hookpatch.active(hookpatch.wrap("vendor:c", named("first"), reach="everywhere")).open(),
-            hookpatch.active(hookpatch.wrap("vendor:c", named("slot"))).open(),
-            hookpatch.active(hookpatch.replace("vendor:c", other, reach="everywhere")).open(),
-        ]
-        assert (vendor.c(4), holder.by_key["a"](4)) == (("other", 4), ("other", 4))
-        for place in order:
-            sessions[place].close()
-        assert vendor.c is c
-        assert identities(whole(holder)) == before
+    sessions = [
+        hookpatch.active(hookpatch.wrap("vendor:c", named("first"), reach="everywhere")).open(),
+        hookpatch.active(hookpatch.wrap("vendor:c", named("slot"))).open(),
+        hookpatch.active(hookpatch.replace("vendor:c", other, reach="everywhere")).open(),
+    ]
+    assert (vendor.c(4), holder.by_key["a"](4)) == (("other", 4), ("other", 4))
+    for place in order:
+        sessions[place].close()
+    assert vendor.c is c
+    assert identities(whole(holder)) == before
 
 
 @pytest.mark.parametrize(

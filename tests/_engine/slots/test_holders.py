@@ -163,6 +163,7 @@ def test_modules_that_the_collector_was_told_to_leave_out(
     assert holder.thing is holder.renamed is vars(holder.Class)["attribute"] is c
 
 
+@pytest.mark.ends
 def test_one_look_for_all_patches(make_module: Callable[[str, str], ModuleType], monkeypatch: Any) -> None:
     """However many patches a session has, all objects are gone through once for each step to a name."""
     names = [f"f{number}" for number in range(200)]

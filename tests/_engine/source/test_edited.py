@@ -73,7 +73,11 @@ def functions(module: ModuleType) -> Iterator[FunctionType]:
             yield value
 
 
-@pytest.mark.parametrize("module", [asyncio.base_events, shutil, unittest.mock], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module",
+    [shutil, *(pytest.param(module, marks=pytest.mark.ends) for module in (asyncio.base_events, unittest.mock))],
+    ids=lambda module: module.__name__,
+)
 def test_the_source_of_every_function_is_found(module: ModuleType) -> None:
     """Find the sources in modules with imports in ``try`` and ``if``, and with super."""
     text = inspect.getsource(module)
