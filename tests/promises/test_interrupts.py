@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from environments import ROOT
 from interrupts import works
+
+import hookpatch
 
 
 @pytest.mark.skipif(sys.gettrace() is not None, reason="a debugger or a coverage tool traces already")
@@ -23,6 +31,39 @@ def test_interrupt_leaves_nothing_behind(most: int) -> None:
 def test_interrupt_leaves_nothing_behind_with_torch() -> None:
     """With torch and multiprocessing imported, the patches that these need are restored as well."""
     assert len(_rows(30, "--torch")) > 5
+
+
+@pytest.mark.skipif(sys.gettrace() is not None, reason="a debugger or a coverage tool traces already")
+def test_interrupt_inside_reload(write_module: Callable[[str, str], Path]) -> None:
+    """Interrupt each line of `importlib.reload`, which a session calls. The module is restored, and reloads."""
+    write_module("vendor", 'runs = [*globals().get("runs", []), "original"]')
+    vendor = importlib.import_module("vendor")
+    patch = hookpatch.edit("vendor", '"original"', '"patched"', reload=True)
+    interrupted = 0
+    for number in count(1):
+        lines = count(1)
+
+        def at_line(frame: FrameType, event: str, argument: object, lines: Iterator[int] = lines) -> Any:
+            is_there = frame.f_code is importlib.reload.__code__
+            if is_there and event == "line" and next(lines) == number:  # noqa: B023  # called in this round alone
+                raise KeyboardInterrupt
+            return at_line if is_there else None
+
+        sys.settrace(at_line)
+        try:
+            with hookpatch.active(patch, children="local"):
+                assert vendor.runs[-1] == "patched"
+        except KeyboardInterrupt:
+            interrupted += 1
+        finally:
+            sys.settrace(None)
+        hookpatch.report()
+        before = len(vendor.runs)
+        assert vendor.runs[-1] == "original", number
+        assert importlib.reload(vendor).runs[before:] == ["original"], number
+        if interrupted < number:
+            break
+    assert interrupted > 20
 
 
 def _rows(most: int, *options: str) -> list[str]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import linecache
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from importlib import reload
 from types import ModuleType
 from typing import Any, Final, Protocol, TypeAlias, final
 from weakref import WeakValueDictionary
@@ -97,7 +97,10 @@ class Change:
         _entering.add(self._module) if is_entering else None
         try:
             with suppress(AsItIs):
-                reload(module)
+                importlib.reload(module)
+        except BaseException:  # an interrupt there may leave the note of a running reload: later ones would do nothing
+            importlib._RELOADING.pop(self._module, None)  # type: ignore[attr-defined]  # has no public name
+            raise
         finally:
             _entering.discard(self._module)
         for change in ran.difference(_changes.get(self._module, ())):  # last: an interrupted call is repeated
