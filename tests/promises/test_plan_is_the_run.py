@@ -123,7 +123,7 @@ def differences(names: list[str], lock: str, on_drift: Policy) -> list[tuple[Sta
     ]
 
 
-def of_all(names: list[str], count: int) -> list[str]:
+def some(names: list[str], count: int) -> list[str]:
     """Return some of the names, the same ones each time."""
     return random.Random(1).sample(names, count)
 
@@ -133,7 +133,7 @@ ALONE: Final = [name for name in PATCHES if not name.endswith("_perhaps")]
 
 @pytest.mark.parametrize(
     ("on_drift", "names"),
-    [(None, of_all(ALONE, 8)), ("error", of_all(ALONE, 8)), pytest.param(None, ALONE, marks=pytest.mark.ends)],
+    [(None, some(ALONE, 8)), ("error", some(ALONE, 8)), pytest.param(None, ALONE, marks=pytest.mark.ends)],
     ids=["some", "some-error", "all"],
 )
 def test_each_plugin_and_those_that_meet(site: Path, lock: str, on_drift: Policy, names: list[str]) -> None:
@@ -145,7 +145,7 @@ def test_each_plugin_and_those_that_meet(site: Path, lock: str, on_drift: Policy
 
 @pytest.mark.parametrize(
     "names",
-    [of_all(list(PATCHES), 12), pytest.param(list(PATCHES), marks=pytest.mark.ends)],
+    [some(list(PATCHES), 12), pytest.param(list(PATCHES), marks=pytest.mark.ends)],
     ids=["some", "all"],
 )
 def test_modules_that_this_process_has_imported(site: Path, lock: str, names: list[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.target import Target
 from hookpatch._engine.rules.match import addresses_of
 from hookpatch._engine.slots.attribute import AttributeSlot
-from hookpatch._engine.slots.slot import ABSENT
+from hookpatch._engine.slots.slot import put
 from hookpatch._inspect.audit.snapshot import Change
 
 _LEAST: Final = 3  # slots of a rule, and literal characters in the pattern of a name
@@ -80,16 +81,8 @@ def _pattern(texts: Sequence[str], head: str, tail: str) -> str:
 
 def _ends(texts: Sequence[str]) -> tuple[str, str]:
     """Return the common beginning and the common end of texts; the two do not overlap in any text."""
-    head = _beginning(texts)
-    return head, _beginning([text[len(head) :][::-1] for text in texts])[::-1]
-
-
-def _beginning(texts: Sequence[str]) -> str:
-    """Return the common beginning of texts."""
-    length = 0
-    while len({text[: length + 1] for text in texts}) == 1 and length < len(texts[0]):
-        length += 1
-    return texts[0][:length]
+    head = commonprefix(texts)  # noqa: RUF071  # names, not paths
+    return head, commonprefix([text[len(head) :][::-1] for text in texts])[::-1]  # noqa: RUF071  # likewise
 
 
 def _is_exact(rule: str, targets: Sequence[str], changes: Mapping[str, Change]) -> bool:
@@ -97,11 +90,11 @@ def _is_exact(rule: str, targets: Sequence[str], changes: Mapping[str, Change]) 
     slots = [(AttributeSlot(changes[target].owner, changes[target].name), changes[target]) for target in targets]
     try:
         for slot, change in slots:  # a rule matches names by the module that defines the value
-            slot.write(change.before) if change.before is not ABSENT else slot.delete()
+            put(slot, change.before)
         matched = addresses_of(Target(rule))
     finally:
         for slot, change in slots:
-            slot.write(change.now) if change.now is not ABSENT else slot.delete()
+            put(slot, change.now)
     return sorted(matched) == [*targets] and not any(_in_files(rule))
 
 
