@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FunctionType, ModuleType
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, NamedTuple, TypeAlias, final
 from weakref import ref
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.rule import bounds_of
 from hookpatch._engine.patch.steps import Subclasses
-from hookpatch._engine.patch.target import Attribute, Target
 from hookpatch._engine.rules.expand import REFUSED, in_words, patch_of, too_few, too_many
 from hookpatch._engine.rules.match import ALIAS, Match, bases_of, matches_in, modules_of
 from hookpatch._engine.site.site import Site
@@ -25,6 +24,14 @@ from hookpatch.errors import ApplyError, HookpatchError, MatchesError
 _MOST: Final = 3  # near misses named in a report
 _LATE: Final = "it appeared without an import, after the session was opened"
 Modules: TypeAlias = Sequence[tuple[str, ModuleType]]
+
+
+class _Matched(NamedTuple):
+    """A match with the patch and the lifecycle made for the match."""
+
+    match: Match
+    patch: Patch
+    lifecycle: Lifecycle
 
 
 @final
@@ -48,7 +55,7 @@ class Rule:
         self._entry: Final[Entry] = ledger.open(request)
         self._bounds: Final = bounds_of(request.patch.matches, request.patch.required)
         self._spreads: Final = any(isinstance(step, Subclasses) for step in self._target.steps)
-        self._matches: Final[dict[tuple[Any, ...], tuple[Patch, Lifecycle]]] = {}  # by the key of the slot
+        self._matches: Final[dict[tuple[Any, ...], _Matched]] = {}  # by the key of the slot
         self._claims: Final[dict[tuple[Any, ...], object]] = {}  # by key: two threads share a slot's lifecycle
         self._begun: Final[dict[tuple[Any, ...], None]] = {}
         self._functions: Final[dict[int, tuple[tuple[Any, ...], FunctionType]]] = {}  # each with the key of the slot
@@ -62,7 +69,7 @@ class Rule:
     @property
     def touched(self) -> list[Site]:
         """The sites of the rule's layers, for notifying plugins."""
-        return [site for _, lifecycle in [*self._matches.values()] for site in lifecycle.touched]
+        return [site for matched in [*self._matches.values()] for site in matched.lifecycle.touched]
 
     def skip(self, reason: str) -> None:
         """Never apply the rule."""
@@ -72,7 +79,7 @@ class Rule:
     def check(self) -> list[Any]:
         """Raise like ``begin`` if a required match cannot be patched; change nothing. Return as ``Lifecycle.check``."""
         self._or_refuse(self._open)
-        return [value for _, lifecycle in [*self._matches.values()] for value in lifecycle.check()]
+        return [value for matched in [*self._matches.values()] for value in matched.lifecycle.check()]
 
     def begin(self) -> None:
         """Patch all present and future matches; raise if a required match cannot be patched."""
@@ -81,8 +88,8 @@ class Rule:
         self._watch(imports.ANY if self._spreads else str(self._target.module), self._arrive)
         self._or_refuse(self._open)
         if not self._is_off:
-            for key, (patch, lifecycle) in [*self._matches.items()]:
-                self._begin(key, lifecycle, partial(lifecycle.apply, _module_of(patch)))
+            for match, _, lifecycle in [*self._matches.values()]:
+                self._begin(match.key, lifecycle, partial(lifecycle.apply, match.module))
             self._tell()
 
     def _open(self) -> None:
@@ -117,12 +124,12 @@ class Rule:
             MatchesError: the rule has fewer or more matches than allowed.
             ApplyError: ``only=`` raises an error, or the source cannot be imported.
         """
-        patches = [*self._new(self._present()).values()]
+        patches = [patch for _, patch in self._new(self._present()).values()]
         self._judge(len(patches))
         return patches, self._in_words(len(patches))
 
-    def _find(self, modules: Modules, judges: bool) -> list[tuple[tuple[Any, ...], Patch, Lifecycle]]:
-        """Return the new matches in some modules, each with the key of its slot. Raise like ``planned``.
+    def _find(self, modules: Modules, judges: bool) -> list[_Matched]:
+        """Return the new matches in some modules. Raise like ``planned``.
 
         ``judges``: too few matches are an error, if the module is no pattern.
         """
@@ -130,41 +137,40 @@ class Rule:
         if judges:
             self._judge(len(self._matches) + len(new))
         matches = []
-        for key, patch in new.items():
+        for key, (match, patch) in new.items():
             if self._claims.setdefault(key, patch) is patch:  # GIL: one operation
                 lifecycle = self._make(self._request._replace(patch=patch, rule=self._request))
-                self._matches[key] = patch, lifecycle
-                matches.append((key, patch, lifecycle))
+                self._matches[key] = matched = _Matched(match, patch, lifecycle)
+                matches.append(matched)
         return matches
 
-    def _new(self, modules: Modules) -> dict[tuple[Any, ...], Patch]:
-        """Return the patch of each new match in some modules, by the key of its slot.
+    def _new(self, modules: Modules) -> dict[tuple[Any, ...], tuple[Match, Patch]]:
+        """Return the new matches in some modules, each with its patch, by the key of the slot.
 
         Raises:
             MatchesError: the rule has more matches than allowed; no new match is patched.
             ApplyError: ``only=`` raises an error, or the source cannot be imported.
         """
-        new: dict[tuple[Any, ...], Patch] = {}
-        addresses = {
-            patch.target for patch, _ in [*self._matches.values()] if patch.module is not None
-        }  # of a reload, too
+        new: dict[tuple[Any, ...], tuple[Match, Patch]] = {}
+        known = [matched.patch for matched in [*self._matches.values()]]
+        addresses = {patch.target for patch in known if patch.module is not None}  # of a reload, too
         for name, module in modules:
             self._has_looked = True
             for base in bases_of(self._target, name, module):
                 self._bases[id(base)] = ref(base)
             for match in matches_in(self._target, name, module, self._patch.add):
                 is_known = match.key in self._matches or match.key in new or match.target in addresses
-                if is_known or _is_being_made(match.target) or self._is_patched_in_place(match):
+                if is_known or self._is_patched_in_place(match):
                     continue
                 patch_or_reason = patch_of(self._patch, match, self._request.owner)
                 if isinstance(patch_or_reason, str):
                     self._near[str(match.target)] = patch_or_reason
                 else:
-                    new[match.key] = patch_or_reason
+                    new[match.key] = match, patch_or_reason
         most = self._bounds.most
         if most is not None and len(self._matches) + len(new) > most:
-            patches = [patch for patch, _ in [*self._matches.values()]]
-            problem = too_many(self._patch, [patch.address for patch in (*patches, *new.values())], self._bounds)
+            patches = [*known, *(patch for _, patch in new.values())]
+            problem = too_many(self._patch, [patch.address for patch in patches], self._bounds)
             raise MatchesError(self._patch.address, self._request.owner, problem)
         return new
 
@@ -194,7 +200,7 @@ class Rule:
         is_base = any(issubclass(type(value), type) and self._is_below(value) for value in [*vars(module).values()])
         if self._is_off or not (names or (self._spreads and is_base)):
             return
-        for patch, lifecycle in [self._matches[key] for key in [*self._begun] if key in self._matches]:
+        for _, patch, lifecycle in [self._matches[key] for key in [*self._begun] if key in self._matches]:
             if patch.module is not None and imports.named(patch.module) is module:
                 lifecycle.arrive(module)
         self._extend(names or self._present(), judges=bool(names))
@@ -209,9 +215,9 @@ class Rule:
                 return
             new = self._find(modules, judges)
             if self._patch.reach == "everywhere" and len(new) > 1:
-                look_for_holders(self._ledger, [value for _, _, lifecycle in new for value in lifecycle.check()])
-            for key, patch, lifecycle in new:
-                self._begin(key, lifecycle, partial(lifecycle.arrive, _module_of(patch), late))
+                look_for_holders(self._ledger, [value for matched in new for value in matched.lifecycle.check()])
+            for match, _, lifecycle in new:
+                self._begin(match.key, lifecycle, partial(lifecycle.arrive, match.module, late))
             self._ledger.holders = None
             self._tell()
         except HookpatchError as error:
@@ -266,8 +272,8 @@ class Rule:
         self._ended = True
         for watch in self._watches:
             watch.cancel()
-        for _, lifecycle in reversed([*self._matches.values()]):
-            lifecycle.restore(errors, touched, copied)
+        for matched in reversed([*self._matches.values()]):
+            matched.lifecycle.restore(errors, touched, copied)
         if self._entry.state == "waiting":
             reason = self._entry.reason or f"no module of {self._target.module} was imported"
             self._entry.become("unused", reason)
@@ -276,23 +282,8 @@ class Rule:
 
     def forget(self) -> None:
         """Forget the restored matches. Last: an interrupted restore is repeated."""
-        for _, lifecycle in [*self._matches.values()]:
-            lifecycle.forget()
+        for matched in [*self._matches.values()]:
+            matched.lifecycle.forget()
         self._matches.clear()
         self._begun.clear()
         self._functions.clear()
-
-
-def _is_being_made(target: Target) -> bool:
-    """Return True for a class without a name in its module yet, which another thread is importing just now.
-
-    The end of that import brings the class.
-    """
-    if target.module is None or imports.loaded(target.module) is not None:
-        return False
-    module, first = imports.named(target.module), target.steps[0]
-    return module is not None and isinstance(first, Attribute) and first.name not in vars(module)
-
-
-def _module_of(patch: Patch) -> ModuleType | None:
-    return None if patch.module is None else imports.named(patch.module)

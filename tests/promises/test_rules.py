@@ -9,7 +9,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import pytest
@@ -333,6 +333,42 @@ def test_threads_that_import_at_once(vendor: Any, write_module: Callable[[str, s
         addresses = [row.target for row in session.report()]
         assert len(addresses) == len({*addresses}) == 1 + 2 + len(classes)
     assert {cls().run() for cls in classes} == {"c"}
+
+
+def test_a_module_out_of_sys_modules(vendor: Any, write_module: Callable[[str, str], Path]) -> None:
+    """Python takes a module out of sys.modules at the end of an import: another thread patches a class of it."""
+    begun, executed, taken_out, put_back = (threading.Event() for _ in range(4))
+
+    def stop_in_gap(frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_code.co_name == "_load_unlocked" and executed.is_set() and "ruled_gap" not in sys.modules:
+            taken_out.set()
+            put_back.wait(60)
+        return stop_in_gap
+
+    def import_it() -> None:
+        sys.settrace(stop_in_gap)
+        importlib.import_module("ruled_gap")
+
+    def factory(run: Any) -> Any:
+        if run.__qualname__ == "D.run":  # the patch of C is the next, and is claimed by this thread
+            executed.set()
+            assert taken_out.wait(60)
+        return lambda self: f"<{run(self)}>"
+
+    thread = threading.Thread(target=import_it)
+    vendor.wait = lambda: begun.set() or executed.wait(60)
+    vendor.start = lambda: thread.start() or begun.wait(60)
+    method = "    def run(self): return 'c'\n"
+    write_module("ruled_gap", f"from ruled_vendor import Base, wait\nclass C(Base):\n{method}wait()\n")
+    write_module("ruled_beside", f"from ruled_vendor import Base, start\nclass D(Base):\n{method}start()\n")
+    with hookpatch.active(hookpatch.derive("ruled_vendor:Base+.run", factory)):
+        importlib.import_module("ruled_beside")
+        assert "ruled_gap" not in sys.modules
+        put_back.set()
+        thread.join()
+        made = sys.modules["ruled_gap"].C()
+        assert made.run() == "<c>"
+    assert made.run() == "c"
 
 
 # --- how many

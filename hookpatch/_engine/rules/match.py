@@ -28,6 +28,8 @@ class Match(NamedTuple):
 
     Attributes:
         target: the slot's own address; of instances, if the rule has ``()``.
+        module: the module of the address; None for an object at hand. Kept, because Python takes a module out of
+            ``sys.modules`` for a moment at the end of the module's import.
         key: the identity of the slot.
         original: the own value of the slot's owner without our layers; the class, if the rule has ``()``.
         texts: the match of each ``*`` of the rule: a text, and the step of the entry for ``[*]``.
@@ -35,6 +37,7 @@ class Match(NamedTuple):
     """
 
     target: Target
+    module: ModuleType | None
     key: tuple[Any, ...]
     original: Any
     texts: tuple[Any, ...]
@@ -45,9 +48,14 @@ class _Way(NamedTuple):
     """A way from a module, or from a class at hand, to an object."""
 
     module: str | None
-    start: Any
+    start: Any  # the module, or the class
     steps: tuple[Step, ...]
     texts: tuple[Any, ...]
+
+    def match(self, key: tuple[Any, ...], original: Any, problem: str = "") -> Match:
+        """Return the match at the end of the way."""
+        module = None if self.module is None else self.start
+        return Match(self.target, module, key, original, self.texts, problem)
 
     def to(self, *steps: Step, text: Any = ABSENT) -> _Way:
         """Return the way with more steps."""
@@ -57,7 +65,7 @@ class _Way(NamedTuple):
     @property
     def target(self) -> Target:
         """The address of the object."""
-        return Target.made(self.module, self.start, self.steps)
+        return Target.made(self.module, self.start if self.module is None else None, self.steps)
 
 
 def modules_of(rule: Target) -> list[tuple[str, ModuleType]]:
@@ -81,7 +89,7 @@ def matches_in(rule: Target, name: str, module: ModuleType, add: bool = False) -
     """
     pattern = rule.module or ""
     walk = _Walk(pattern, add)
-    yield from walk.along(module, _Way(name, None, (), tuple(stars(pattern, name))), rule.steps)
+    yield from walk.along(module, _Way(name, module, (), tuple(stars(pattern, name))), rule.steps)
 
 
 def addresses_of(rule: Target) -> list[str]:
@@ -111,7 +119,7 @@ def bases_of(rule: Target, name: str, module: ModuleType) -> list[type]:
     walk = _Walk(rule.module or "", add=False)
     return [
         match.original
-        for match in walk.along(module, _Way(name, None, (), ()), (*rule.steps[:index], Instances()))
+        for match in walk.along(module, _Way(name, module, (), ()), (*rule.steps[:index], Instances()))
         if not match.problem
     ]
 
@@ -128,9 +136,7 @@ class _Walk:
         step, *next_steps = steps
         if isinstance(step, Instances):
             if isinstance(holder, type):
-                yield Match(
-                    way.to(step, *next_steps).target, ("instances", id(holder), *map(str, steps)), holder, way.texts
-                )
+                yield way.to(step, *next_steps).match(("instances", id(holder), *map(str, steps)), holder)
         elif isinstance(step, Subclasses):
             yield from self._below(holder, way, next_steps)
         elif isinstance(step, NameGlob):
@@ -151,7 +157,7 @@ class _Walk:
         if own is not ABSENT and next_steps:
             yield from self.along(own, way, next_steps)
         elif own is not ABSENT:
-            yield Match(way.target, slot.key, own, way.texts)
+            yield way.match(slot.key, own)
 
     def _names(self, holder: Any, way: _Way, step: NameGlob, next_steps: Sequence[Step]) -> Iterator[Match]:
         for name in [name for name in _own_names(holder) if step.matches(name)]:
@@ -162,7 +168,7 @@ class _Walk:
             if home is None:
                 yield from self._on(slot, way_to_name, next_steps)
             elif home and not next_steps:
-                yield Match(way_to_name.target, slot.key, own, way_to_name.texts, f"{ALIAS} {home}")
+                yield way_to_name.match(slot.key, own, f"{ALIAS} {home}")
 
     def _other_home(self, holder: Any, way: _Way, own: Any) -> str | None:
         """Return the other module that defines a value, an empty text for an imported module, else None.
@@ -198,20 +204,20 @@ class _Walk:
             is_there = key is not MISSING and key in _keys(holder)
             slot, own = ItemSlot(holder, key), own_beneath(ItemSlot(holder, key)) if is_there else ABSENT
         if own is not ABSENT or (self._add and isinstance(holder, (ModuleType, type))):
-            yield Match(way.target, slot.key, own, way.texts)
+            yield way.match(slot.key, own)
             return
         is_inherited = isinstance(holder, type) and along_mro(holder, getattr(step, "name", "")) is not ABSENT
-        yield Match(way.target, slot.key, ABSENT, way.texts, "is inherited" if is_inherited else NOT_THERE)
+        yield way.match(slot.key, ABSENT, "is inherited" if is_inherited else NOT_THERE)
 
 
 def _way_to(cls: type, texts: tuple[Any, ...]) -> _Way:
     """Return the way to a class: from the class's module, if the names lead to the class, else the class at hand."""
     name, path = describe(cls).split(":", 1)
-    owner: Any = imports.named(name)
+    owner: Any = (module := imports.named(name))
     for part in path.split("."):
         owner = vars(owner).get(part) if isinstance(owner, (ModuleType, type)) else None
     if owner is cls:
-        return _Way(name, None, tuple(map(Attribute, path.split("."))), texts)
+        return _Way(name, module, tuple(map(Attribute, path.split("."))), texts)
     return _Way(None, cls, (), texts)
 
 
@@ -249,7 +255,7 @@ def _value_of_key(step: Item) -> Any:
     if not isinstance(step.key, Target):
         return step.key
     module = imports.named(str(step.key.module))
-    way = _Way(step.key.module, None, (), ())
+    way = _Way(step.key.module, module, (), ())
     value: Any = MISSING if module is None else module
     for part in step.key.steps:
         value = MISSING if value is MISSING else _value(value, way := way.to(part))
