@@ -19,7 +19,7 @@ from time import monotonic, sleep
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import FrameType
+    from types import CodeType, FrameType
     from typing import Any, Final, Protocol
 
     class Traveller(Protocol):
@@ -135,11 +135,17 @@ def is_interrupt(error: BaseException) -> bool:
     """Return True if a signal handler raised an error. True for each KeyboardInterrupt."""
     if not isinstance(error, (Exception, SystemExit)):
         return True
+    codes = handler_codes()
+    return any(frame.f_code in codes for frame, _ in _frames_of(error))
+
+
+def handler_codes() -> list[CodeType]:
+    """Return the code of each signal handler of this process."""
     import signal  # after an error alone
 
     handlers: list[Any] = [signal.getsignal(number) for number in signal.valid_signals()]
-    codes = [getattr(getattr(handler, "__func__", handler), "__code__", None) for handler in handlers]
-    return any(frame.f_code in codes for frame, _ in _frames_of(error))
+    codes = (getattr(getattr(handler, "__func__", handler), "__code__", None) for handler in handlers)
+    return [*filter(None, codes)]
 
 
 def is_of_code(error: BaseException) -> bool:

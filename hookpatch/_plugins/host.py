@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
@@ -18,6 +19,7 @@ from hookpatch._bootstrap.selection import PluginName, Selection, normalise
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._plugins.options import options_of
+from hookpatch._plugins.process_end import ExitGuard, ProcessEnd
 from hookpatch._plugins.relations import Relations
 from hookpatch.errors import OptionsError, PluginError, SettingError
 
@@ -187,18 +189,23 @@ class Host:
 class _Asking:
     """A block that runs code of a plugin. An error of the plugin becomes a PluginError, also SystemExit and the like.
 
-    Nobody has asked a plugin to end the program. Ctrl-C, and an error of a signal handler, stay as they are.
+    Nobody has asked a plugin to end the program, by os._exit neither. Ctrl-C, and an error of a signal handler, stay as
+    they are.
     """
 
     def __init__(self, installed: Installed, when: str, remedy: str = "") -> None:
         self._installed, self._when, self._remedy = installed, when, remedy
+        self._guard: Final = ExitGuard(sys._getframe(1))
 
     def __enter__(self) -> None:
-        pass
+        self._guard.begin()
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        self._guard.end()
         if error is None or isinstance(error, PluginError) or not is_of_code(error):
             return
+        if isinstance(error, ProcessEnd):
+            raise _error(self._installed, f"called {error} {self._when}{self._remedy}") from error
         problem = f"raised {type(error).__name__} {self._when}: {error}"
         raise _error(self._installed, problem.removesuffix(": ") + self._remedy) from error
 

@@ -47,10 +47,12 @@ RAISES: Final = {
     "memory": "raise MemoryError",
     "import_error": "import nowhere_at_all",
     "syntax": "this is no Python",
+    "os_exit": "import os; os._exit(0)",
+    "os_exit_by_name": "from os import _exit; _exit(3)",
 }
-IN_HOOK: Final = {f"{name}_in_hook": RAISES[name] for name in ("exit", "interrupt", "base_exception")}
+IN_HOOK: Final = {f"{name}_in_hook": RAISES[name] for name in ("exit", "interrupt", "base_exception", "os_exit")}
 ENDS: Final = {
-    "ends_process": "import os; os._exit(0)",
+    "ends_process": "import posix; posix._exit(0)",
     "kills_itself": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
     "crashes": "import ctypes; ctypes.string_at(0)",
 }
@@ -121,7 +123,17 @@ def test_plugin_that_changes_the_process_spoils_no_listing(
     assert findings[f"plugin {name}"] == ["wrap vendor:speak"]
 
 
-QUICK: Final = ("exit", "interrupt", "second_line", "cut", "pickle_of_no_patch", "folder", "main", "too_long")
+QUICK: Final = (
+    "exit",
+    "interrupt",
+    "os_exit",
+    "second_line",
+    "cut",
+    "pickle_of_no_patch",
+    "folder",
+    "main",
+    "too_long",
+)
 
 
 def of_each(names: Iterable[str]) -> list[Any]:
@@ -146,7 +158,8 @@ def test_broken_plugin_that_is_asked_for_refuses_the_program(home: Environment, 
     assert (completed.stdout, completed.returncode) == (out, status)
     (line,) = (completed.stdout if way == "block" else completed.stderr).splitlines()
     start = {"warn": "hookpatch: warning: nothing is patched: ", "block": ""}.get(way, "hookpatch: error: ")
-    assert line.startswith(f"{start}plugin '{name}' ({name.replace('_', '-')}-dist 1.0) raised ")
+    act = "called os._exit(" if name.startswith("os_exit") else "raised "
+    assert line.startswith(f"{start}plugin '{name}' ({name.replace('_', '-')}-dist 1.0) {act}")
 
 
 @pytest.mark.parametrize("way", ["run", "list", "environment"])
