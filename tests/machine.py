@@ -364,8 +364,8 @@ class Machine(MachineModel):
                     if layer.entry is not None and layer.entry.state in ("applied", "overwritten") and layer.is_open:
                         layer.entry.state = "overwritten" if place.is_overwritten(layer) else "applied"
             for entry in session._ledger.entries:
-                if entry.look is not None:
-                    entry.look()
+                if entry.applied is not None:
+                    entry.applied.look()
             for entry in session._ledger.entries:  # not report(): report() looks at all objects, see `look`
                 states.setdefault(entry.asked.patch.why, []).append(entry.state)
             for attempt in plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from time import time
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.patch import Patch
@@ -70,6 +70,16 @@ def _is_beside(home: str, module: str, patch: Patch) -> bool:
     return module == home or bool(package and not is_for_itself and f"{module}.".startswith(f"{package}."))
 
 
+class Applied(Protocol):
+    """The applied layer of a patch, or the layers of a patch of instances."""
+
+    def look(self) -> None:
+        """Compare the slots with our values, and note the state in the entry."""
+
+    def differences(self) -> Sequence[str]:
+        """Return in words the side effects of the patch on a call of the target."""
+
+
 @final
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Entry:
@@ -81,13 +91,12 @@ class Entry:
             from inside a foreign proxy; *dormant*: passes through under a foreign value; *displaced*: our value is
             left under a foreign value; *kept*: the module
             runs changed until the end of the process; *unused*: the module was never imported.
-        look: compares the slot with our value, and notes the state; None before the patch is applied and after its end.
+        applied: the applied layer or layers; None before the patch is applied and after its end.
         error: the class of the error that is the reason.
         original: the original, to search for *stale* holders; None without a search.
         put: our values in place of the original.
         without_effect: why the patch, or an argument of the patch, had no effect at the last look; else empty.
-        differences: returns in words the side effects of the patch on calls; None likewise.
-        differing: the side effects as of the last report.
+        differing: the side effects of the patch on calls, as of the last report.
         instances: the number of patched instances, in words; None for a patch of other targets.
         left_out: the unpatched instances, in words; empty if all are patched.
         overridden: the subclasses that overrode the target at the last report without a call of the target; else empty.
@@ -101,8 +110,7 @@ class Entry:
     place: str | None = None
     original: Any = None
     put: tuple[Any, ...] = ()
-    look: Callable[[], None] | None = None
-    differences: Callable[[], Sequence[str]] | None = None
+    applied: Applied | None = None
     differing: Sequence[str] = ()
     stale: tuple[str, ...] = ()
     tally: Tally | None = None
@@ -145,8 +153,8 @@ class Entry:
 
 def compare(entries: Iterable[Entry]) -> None:
     """Compare the slots of applied patches with the expected values, and note the states."""
-    for look in [entry.look for entry in entries if entry.look is not None]:
-        look()
+    for applied in [entry.applied for entry in entries if entry.applied is not None]:
+        applied.look()
 
 
 # Called with changed entries: by the report file of this process.

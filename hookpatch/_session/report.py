@@ -181,7 +181,7 @@ def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
         _look_for_stale([(entry, original) for entry, original in sought if is_recognisable(original)])
         for entry in applied:
             _look_by_name(entry)
-            entry.differing = () if entry.differences is None else entry.differences()
+            entry.differing = () if entry.applied is None else entry.applied.differences()
     first = {entry.asked.home: entry for entry in reversed(entries)}
     return Report(tuple(_patch_report(entry, first.get(entry.asked.home) is entry) for entry in entries))
 

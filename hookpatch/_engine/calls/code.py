@@ -45,8 +45,14 @@ def with_place(code: CodeType, name: str, qualname: str, file: str, line: int, f
 
     Every field is an argument: two codes can be equal in different places.
     """
-    named = code.replace(co_name=name, co_qualname=qualname, co_filename=file, co_firstlineno=line)
-    return named.replace(co_flags=flags, co_argcount=parameters)
+    return code.replace(
+        co_name=name,
+        co_qualname=qualname,
+        co_filename=file,
+        co_firstlineno=line,
+        co_flags=flags,
+        co_argcount=parameters,
+    )
 
 
 def running(code: CodeType) -> CodeType:

@@ -65,7 +65,7 @@ class Trampoline:
         self._plain: Final = self.function.__code__
         self._named = self._plain  # the code that reads the link, with the owner's name
         self._short: Shortcut | None = None
-        self._defaults = function.__defaults__, function.__kwdefaults__
+        self._defaults: tuple[Any, Any] | None = None  # of a function with a shortcut: without the shortcut
         self._collected: FunctionType | None = None
         _living.add(ref(self, _forget))
 
@@ -111,11 +111,14 @@ class Trampoline:
         function, before = self.function, self._short
         if function.__code__ is not self._named:
             function.__code__ = self._named  # first: a call has the code and the defaults of one and the same state
-        if before is not None:
+        if self._defaults is not None:
             function.__defaults__, function.__kwdefaults__ = self._defaults
+            self._defaults = None
+        if before is not None:
             _shortened.discard(ref(self))
             self._short = None
         if short is not None:
+            self._defaults = function.__defaults__, function.__kwdefaults__
             self._short = short
             _shortened.add(ref(self, _forget_short))
             function.__defaults__, function.__kwdefaults__ = short.defaults, short.keyword_defaults

@@ -66,7 +66,7 @@ class SlotBefore:
                     runs.append((stand_in, run))
                     value, run = stand_in.seen, []
                     if layer.patch.verb in MAKING_VERBS:
-                        stand_in.derived_by.add(layer.rank)
+                        stand_in.derived_by |= {layer.rank}
                 stand_in = None
                 if value is ABSENT and layer.patch.verb in MAKING_VERBS:
                     assert layer.patch.target is not None  # only enter has none

@@ -21,6 +21,9 @@ from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.slot import Slot, inner
 from hookpatch._engine.slots.trial import functions_stand_in
 
+_NOBODY: Final[frozenset[tuple[int, ...]]] = frozenset()
+_NO_TRAMPOLINES: Final[dict[Layer, Trampoline]] = {}  # shared: an empty dict for each patch takes 64 bytes
+
 
 @final
 class StandIn:
@@ -38,8 +41,8 @@ class StandIn:
     def __init__(self, base: Any, slot: Slot, own: bool) -> None:
         self.base: Final = base
         self.layers: Sequence[Layer] = ()
-        self.derived_by: Final[set[tuple[int, ...]]] = set()
-        self._inner: dict[Layer, Trampoline] = {}
+        self.derived_by = _NOBODY
+        self._inner = _NO_TRAMPOLINES  # replaced, never changed: other threads read the dict
         self._top: Trampoline | None = None
         self._callee: Any = inner(base)
         self._binds = binds(slot, base)
@@ -86,9 +89,7 @@ class StandIn:
     @property
     def foreign_code(self) -> CodeType | None:
         """The code that other code has assigned to a wrapper; None if each wrapper has its own."""
-        functions = [
-            trampoline.function for trampoline in (self._top, *self._inner.copy().values()) if trampoline is not None
-        ]
+        functions = [trampoline.function for trampoline in (self._top, *self._inner.values()) if trampoline]
         return next((function.__code__ for function in functions if not is_trampoline(function)), None)
 
     @property
@@ -105,7 +106,7 @@ class StandIn:
     def links(self) -> list[tuple[CellType, Layer]]:
         """The links of all trampolines, each with the layer."""
         first = [(self._top.link, layer) for layer in self.layers[:1]] if self._top is not None else []
-        return [*first, *((trampoline.link, layer) for layer, trampoline in self._inner.copy().items())]
+        return [*first, *((trampoline.link, layer) for layer, trampoline in self._inner.items())]
 
     def fit(self, layer: Layer) -> None:
         """Prepare a layer to run here; raises like ``Layer.fit``."""
@@ -121,16 +122,12 @@ class StandIn:
         for place, layer in reversed(list(enumerate(layers))):
             if place and layer not in self._inner:
                 # A trampoline for each inner layer, kept with the layer: an outer wrapper may hold it in a variable.
-                self._inner[layer] = Trampoline(self._top.function, self._bottom, self._binds)
+                self._inner = {**self._inner, layer: Trampoline(self._top.function, self._bottom, self._binds)}
             call = layer.between(layers[:place], layers[place + 1 :])
-            if layer in self._inner:
-                short = self._shortcut(layers[place:], self._inner[layer])
-                self._inner[layer].point(call, below, layer.owner, layer.asks_for_object, short)
-            if place:
-                below = self._inner[layer].function
-            else:
-                short = self._shortcut(layers, self._top)
-                self._top.point(call, below, layer.owner, layer.asks_for_object, short)
+            for trampoline in filter(None, (self._inner.get(layer), None if place else self._top)):
+                short = self._shortcut(layers[place:], trampoline)
+                trampoline.point(call, below, layer.owner, layer.asks_for_object, short)
+            below = self._inner[layer].function if place else below
         if not layers:
             self._top.point(pass_through, self._bottom)
         if isinstance(self.value, Swap):
@@ -141,7 +138,9 @@ class StandIn:
             if before[place] in self._inner and before[place] not in layers:
                 beneath = next((layer for layer in before[place + 1 :] if layer in self._inner), None)
                 below = self._bottom if beneath is None else self._inner[beneath].function
-                self._inner.pop(before[place]).point(pass_through, below)
+                gone = self._inner[before[place]]
+                self._inner = {layer: kept for layer, kept in self._inner.items() if kept is not gone}
+                gone.point(pass_through, below)
 
     def _shortcut(self, layers: Sequence[Layer], trampoline: Trampoline) -> Shortcut | None:
         """Return the shortcut with the effect of the given layers, without a frame; None without a shortcut."""

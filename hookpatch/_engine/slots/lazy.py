@@ -7,7 +7,7 @@ all lazy names when a slot is patched, without waking them.
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from hookpatch._bootstrap import imports
@@ -31,10 +31,10 @@ def source_of(value: object) -> str:
     return str(_KIND.__repr__(value)).partition("'")[2].rpartition("'")[0]
 
 
-def lazy_names(slot: Slot) -> list[AttributeSlot]:
+def lazy_names(slot: Slot) -> Sequence[AttributeSlot]:
     """Return all lazy names whose first use may bind them to the value of a slot."""
     if _KIND is None or not isinstance(slot, AttributeSlot) or not isinstance(slot.owner, types.ModuleType):
-        return []
+        return ()
     _search_new_modules()
     places = _names.get(slot.name, {})
     names = []

@@ -61,6 +61,10 @@ class AppliedInstances:
         self.entry.instances = self.living.count()
         self.entry.left_out = self.living.meant.left_out()
 
+    def differences(self) -> list[str]:
+        """Return in words the side effects of the patch on a call: the same for all instances."""
+        return next((applied.differences() for applied in list(self.layers.values())), [])
+
     def ended(self) -> None:
         """Note the worst ending of all layers as the patch's ending; each layer's own entry has the layer's ending."""
         states = self._states()
@@ -191,7 +195,7 @@ class InstancesLifecycle(LayersLifecycle):
             raise
         entry = applied.entry
         entry.become("applied")
-        entry.warnings, entry.look = (*self._warnings, *applied.living.doubts()), applied.look
+        entry.warnings, entry.applied = (*self._warnings, *applied.living.doubts()), applied
         entry.instances = applied.living.count()
 
     def _lay_instance(self, instances: AppliedInstances, slot: Slot) -> Callable[[], None]:

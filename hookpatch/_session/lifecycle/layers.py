@@ -131,7 +131,7 @@ class LayersLifecycle(Lifecycle):
 def forget(entry: Entry) -> None:
     """Forget the objects that an entry holds for its looks: a session may be kept for the report alone."""
     entry.original, entry.put = None, ()
-    entry.look = entry.differences = None
+    entry.applied = None
 
 
 def _only(only: Only, gate: Gate | None, wrapper: Wrapper) -> Wrapper:

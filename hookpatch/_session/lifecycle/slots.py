@@ -174,7 +174,7 @@ class SlotLifecycle(LayersLifecycle):
         entry.become("applied")
         entry.place, entry.original, entry.put = words, original, applied.layer.put
         entry.warnings, entry.without_effect = () if words else self._warnings, applied.layer.without_effect
-        entry.look, entry.differences = applied.look, applied.differences
+        entry.applied = applied
 
     def _follow_imports(self, everywhere: Any, original: Any) -> None:
         """Patch the values held by each module imported from now on, if the patch goes to the module."""

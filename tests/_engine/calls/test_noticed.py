@@ -102,3 +102,15 @@ def test_what_replaces_a_function_in_place_is_asked_itself(module: ModuleType) -
         with hookpatch.active(patch) as session:
             (report,) = session.report()
         assert len(report.warnings) == count
+
+
+def test_a_method_of_instances_that_looks(make_module: Callable[[str, str], ModuleType]) -> None:
+    """The report says so once, and not for each instance."""
+    module = make_module("looking_methods", "import sys\nclass Cell:\n    def caller(self): return sys._getframe(1)\n")
+    cells = [module.Cell(), module.Cell()]
+    with hookpatch.active(hookpatch.wrap("looking_methods:Cell().caller", _say)) as session:
+        assert {cell.caller().f_code.co_name.partition(" ")[0] for cell in cells} == {"_say"}
+        (report,) = session.report()
+    assert [text for text in report.warnings if "looks for its caller" in text] == [
+        "the target looks for its caller on the stack (_getframe), and finds the patch there"
+    ]
