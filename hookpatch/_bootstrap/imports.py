@@ -451,6 +451,11 @@ def modules() -> list[tuple[str, ModuleType]]:
     return [(name, module) for name, module in sys.modules.copy().items() if issubclass(type(module), type(sys))]
 
 
+def is_of_modules(mapping: object) -> bool:
+    """Return True for the dictionary of the imported modules."""
+    return mapping is sys.modules
+
+
 def names() -> frozenset[str]:
     """Return the names of the imported modules."""
     return frozenset(sys.modules)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from hookpatch._engine.patch.target import Target
 from hookpatch._engine.patch.versions import release_of, releases_like
 from hookpatch._engine.slots.slot import ABSENT
 from hookpatch._inspect.adopt.changes import Changes
@@ -17,6 +18,7 @@ from hookpatch._inspect.adopt.recipe import recipe_of, value_at
 from hookpatch._inspect.adopt.rules import with_rules
 from hookpatch._inspect.adopt.undo import Undo, undo_of
 from hookpatch._inspect.audit.snapshot import Change
+from hookpatch.errors import TargetSyntaxError
 
 
 def adopted(request: list[Any]) -> dict[str, Any]:
@@ -44,13 +46,15 @@ def _adopted(apply: str, undo_address: str | None, modules: Sequence[str]) -> di
         import_module(name)
     changes = Changes(home)
     result = value_at(apply)()
-    is_inert = not (changes.of_apply() or changes.of_no_slot())
+    is_inert = not (changes.of_apply() or changes.of_no_slot() or changes.of_entries())
     undo = undo_of(undo_address, value_at(undo_address) if undo_address else None, result, is_inert)
+    of_entries = changes.of_entries()
     of_slots, of_no_slot, of_others = changes.of_apply(), changes.of_no_slot(), changes.of_others()
     entries = with_rules([_entry(target, of_slots, home) for target in of_slots], of_slots)
+    entries += [_entry(target, of_entries, home) for target in of_entries]
     for target, kind in of_no_slot.items():
         entries.append({"target": target, "verb": None, "reason": f"{kind}: there is no verb for it"})
-    targets = [*of_slots, *of_no_slot]
+    targets = [*of_slots, *of_no_slot, *of_entries]
     unrestored: set[str] = set()
     if undo is not None:
         beside = changes.addresses() - {*targets}
@@ -82,14 +86,26 @@ def _entry(target: str, changes: Mapping[str, Change], home: str) -> dict[str, A
     """Return a patch: target, verb, source and requirement; or the reason why no patch is equivalent."""
     change = changes[target]
     entry: dict[str, Any] = {"target": target, "requires": _requirement(target.partition(":")[0])}
+    is_item = issubclass(type(change.owner), dict)
+    if is_item and not _is_address(target):
+        return {**entry, "verb": None, "reason": "no address leads to its key"}
     if change.now is ABSENT:
         return {**entry, "verb": "remove"}
-    if (diff := diff_to(target, changes)) is not None:
+    if not is_item and (diff := diff_to(target, changes)) is not None:
         return {**entry, "verb": "edit", "diff": diff}
     recipe = recipe_of(change.now, change.before, home, frozenset(changes))
     if "reason" in recipe:
         return {**entry, "verb": None, **recipe}
     return {**entry, "verb": "replace" if change.before is not ABSENT or _is_inherited(change) else "add", **recipe}
+
+
+def _is_address(target: str) -> bool:
+    """Return True if the address of an entry can be read, and a class that is its key is at the address."""
+    try:
+        key = getattr(Target(target).slot, "key", None)
+        return not isinstance(key, Target) or value_at(key.address) is not None
+    except (AttributeError, ImportError, TargetSyntaxError):
+        return False
 
 
 def _is_inherited(change: Change) -> bool:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Mapping
+from importlib.util import resolve_name
 from types import ModuleType
 from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.slots.slot import ABSENT
 from hookpatch._inspect.audit.compare import Comparison
+from hookpatch._inspect.audit.kinds import is_code
 from hookpatch._inspect.audit.origin import PYTHON, Origin, of_module, origin_of
 from hookpatch._inspect.audit.recorder import Recorder
-from hookpatch._inspect.audit.snapshot import Change
+from hookpatch._inspect.audit.snapshot import Change, names_of_module
 
 
 @final
@@ -26,7 +28,7 @@ class Changes:
 
     def __init__(self, home: str) -> None:
         self._home: Final = home
-        recorder = Recorder()
+        recorder = Recorder(with_entries=True)
         recorder.begin()
         self._snapshot: Final = recorder.snapshot
 
@@ -44,6 +46,21 @@ class Changes:
             and _author_of(change) in (None, PYTHON, *authors)
         }
 
+    def of_entries(self) -> dict[str, Change]:
+        """Return the changed entries of foreign dictionaries due to the apply function: functions and classes.
+
+        The owner of such a change is the dictionary, the name is the key. Anything else is left out, as a cache is.
+        """
+        entries, authors = {}, _authors(self._home)
+        for (_, _, mapping, key, before, now), target in Comparison(self._snapshot, {}, {}).entries():
+            is_exchanged = is_code(before) and (now is ABSENT or is_code(now))
+            if _package_of(target) != _package_of(self._home) and (is_exchanged or is_code(now)):
+                origin = origin_of(now, before) if now is not ABSENT else Origin()
+                is_own = origin.distribution in authors and (origin.distribution or origin.file) not in (None, PYTHON)
+                if is_own or (is_exchanged and origin.distribution in (None, PYTHON)):
+                    entries[target] = Change(mapping, key, before, now)
+        return entries
+
     def of_others(self) -> dict[str, str]:
         """Return the patched slots due to other distributions, such as distributions imported meanwhile: the author."""
         own = self.of_apply()
@@ -60,7 +77,7 @@ class Changes:
 
     def addresses(self) -> set[str]:
         """Return the addresses of all changes, whoever made the change."""
-        return {*self._all(), *self.of_no_slot()}
+        return {*self._all(), *self.of_no_slot(), *self.of_entries()}
 
     def left(self, of_slots: Mapping[str, Change]) -> set[str]:
         """Return the addresses of the changes after an undo.
@@ -92,18 +109,35 @@ def _author_of(change: Change) -> str | None:
 
 
 def _authors(home: str) -> set[str | None]:
-    """Return the distribution of a module; of a module outside of distributions those that the module imports."""
-    own = of_module(home).distribution
-    if own is not None:
-        return {own}
-    module: Any = imports.loaded(home)
+    """Return the distributions whose values an apply function may write: its own, and those that its module imports.
+
+    An imported module outside of distributions, such as a file beside the program, counts with its own imports.
+    """
+    authors, names, seen = {of_module(home).distribution}, [home], {home}
+    while names:
+        for name in _imported_by(names.pop()):
+            distribution = of_module(name).distribution
+            authors.add(distribution)
+            if distribution is None and name not in seen:
+                seen.add(name)
+                names.append(name)
+    return authors
+
+
+def _imported_by(name: str) -> set[str]:
+    """Return the modules that the statements of a module import; empty without a readable source."""
+    module: Any = imports.loaded(name)
     try:
         nodes = [*ast.walk(ast.parse(inspect.getsource(module)))]
     except (OSError, TypeError, SyntaxError, ValueError):
         return set()
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
-    return {of_module(name).distribution for name in names}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            package = str(names_of_module(module).get("__package__") or "")
+            source = resolve_name("." * node.level + (node.module or ""), package) if package or not node.level else ""
+            names |= {source, *(f"{source}.{alias.name}" for alias in node.names)}
+    return {imported for imported in names if imports.loaded(imported) is not None}
 
 
 def _is_of_submodule(change: Change) -> bool:

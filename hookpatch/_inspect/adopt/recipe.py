@@ -115,7 +115,11 @@ def _made_inside(value: Any, home: str, patched: frozenset[str], depth: int = _D
         return {"source": factory, "of": cells[0]}
     outer, _, name = value.__code__.co_qualname.rpartition(_INSIDE)
     defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
-    if not outer or "<" in outer + name or not all(type(default) in PLAIN for default in defaults):
+    if (
+        not outer
+        or "<" in outer + name.replace("<lambda>", "")
+        or not all(type(default) in PLAIN for default in defaults)
+    ):
         return None
     address = f"{value.__globals__['__name__']}:{outer}"
     try:

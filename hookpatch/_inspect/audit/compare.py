@@ -7,16 +7,17 @@ from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
-from hookpatch._engine.patch.describe import describe
+from hookpatch._engine.patch.describe import PLAIN, describe
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.item import ItemSlot
 from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner
 from hookpatch._engine.source.location import in_words
-from hookpatch._inspect.audit.by_time import ByTime
 from hookpatch._inspect.audit.finding import AuditFinding
+from hookpatch._inspect.audit.hooks import hooks
 from hookpatch._inspect.audit.kinds import DESCRIPTORS, OF_PYTHON, is_code, is_movable, is_object, name_of
-from hookpatch._inspect.audit.origin import PYTHON, Origin, distribution_of, of_module, origin_of, version_of
-from hookpatch._inspect.audit.snapshot import Change, Snapshot, Unknown, module_of_class, names_of_module
+from hookpatch._inspect.audit.origin import PYTHON, ByTime, Origin, distribution_of, of_module, origin_of, version_of
+from hookpatch._inspect.audit.snapshot import Change, EntryChange, Snapshot, Unknown, module_of_class, names_of_module
 from hookpatch._inspect.foreign import wrapping
 
 _DEFINED: Final = (type, FunctionType, BuiltinFunctionType, ModuleType, *DESCRIPTORS)
@@ -51,6 +52,7 @@ class Comparison:
 
     def findings(self) -> list[AuditFinding]:
         """Return the patches, by address."""
+        entries = [*self.entries()] if self._everything else []  # first: a look at sources fills dictionaries
         changed = [(change, kind) for change, kind, _ in self.patches()]
         originals = {id(change.before): change.before for change, _ in changed if is_code(change.before)}
         stale = self._stale(originals)
@@ -58,7 +60,7 @@ class Comparison:
         for change, kind in changed:
             target = self._address(change.owner, change.name)
             findings[target, kind] = self._finding(change, kind, target, stale.get(id(change.before), []))
-        for finding in [*self._swapped(), *self._entries()]:
+        for finding in [*self._swapped(), *self._exchanged_modules(), *map(self._of_entry, entries), *hooks()]:
             findings.setdefault((finding.target, finding.kind), finding)
         return sorted(map(ByTime(findings.values()).completed, findings.values()), key=lambda finding: finding.target)
 
@@ -151,10 +153,9 @@ class Comparison:
             undo="session" if self._is_ours(change) else undo,
         )
 
-    def _who(self, slot: Slot, origin: Origin) -> dict[str, Any]:
+    def _who(self, slot: Slot | None, origin: Origin) -> dict[str, Any]:
         """Return author and place of the present value."""
-        layers = self._layers.get(slot.key)
-        place = None if origin.file is None else f"{origin.file}:{origin.line}" if origin.line else origin.file
+        layers = self._layers.get(slot.key) if slot is not None else None
         if layers:
             plugin = layers[0].plugin or "active()"
             home = (layers[0].distribution or "").split(" ")
@@ -164,7 +165,7 @@ class Comparison:
                 "version": home[1] if len(home) > 1 else None,
                 "place": None,
             }
-        return {"distribution": origin.distribution, "version": version_of(origin.distribution), "place": place}
+        return {"distribution": origin.distribution, "version": version_of(origin.distribution), "place": origin.place}
 
     def _module_of(self, owner: Any) -> str:
         """Return the name of the module of a class; for a module the module's own name."""
@@ -207,7 +208,7 @@ class Comparison:
         noted = self._snapshot.codes.get(function)
         return self._address(*noted[1:]) if noted is not None else describe(function)
 
-    def _entries(self) -> Iterator[AuditFinding]:
+    def _exchanged_modules(self) -> Iterator[AuditFinding]:
         """Yield the entries of sys.modules that hold another module than the executed module."""
         for note in [*self._snapshot.modules.values()]:
             name = note.before.get("__name__")
@@ -225,6 +226,18 @@ class Comparison:
                 words = in_words(note.owner), in_words(module)
                 yield AuditFinding(f"sys.modules[{name!r}]", "module", *words, **author, place=origin.file)
 
+    def entries(self) -> Iterator[tuple[EntryChange, str]]:
+        """Yield the changed entries of the dictionaries that modules and classes hold, and their addresses."""
+        for change in self._snapshot.entries():
+            yield change, f"{self._address(change.owner, change.name)}[{_in_address(change.key)}]"
+
+    def _of_entry(self, found: tuple[EntryChange, str]) -> AuditFinding:
+        (_, _, mapping, key, before, now), target = found
+        old, new = (None if value is ABSENT else in_words(value) for value in (before, now))
+        origin = origin_of(now, before) if now is not ABSENT else Origin()
+        slot = ItemSlot(mapping, key) if type(key) in PLAIN else None  # any other key would be hashed
+        return AuditFinding(target, "entry", old, new, **self._who(slot, origin))
+
     def _stale(self, originals: dict[int, Any]) -> dict[int, list[tuple[int, str, str]]]:
         """Return, by the id of an original, the module names that hold the original: owner's id, name, address."""
         names_by_id: dict[int, list[tuple[int, str, str]]] = {}
@@ -233,6 +246,11 @@ class Comparison:
                 if id(value) in originals:
                     names_by_id.setdefault(id(value), []).append((id(module), name, f"{module_name}:{name}"))
         return names_by_id
+
+
+def _in_address(key: Any) -> str:
+    """Return a key as in an address: a plain value as in Python, a class by its address, any other key in words."""
+    return repr(key) if type(key) in PLAIN else in_words(key)
 
 
 def our_sites() -> Sequence[Any]:

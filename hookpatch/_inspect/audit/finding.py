@@ -15,10 +15,13 @@ class AuditFinding:
     """A slot with another value than the module's execution left in the slot. Frozen.
 
     Attributes:
-        target: the address of the slot; ``sys.modules[name]`` for an entry of ``sys.modules``.
+        target: the address of the slot; ``sys.modules[name]`` for an entry of ``sys.modules``; the
+            function that sets a trace function; the address of a loader.
         kind: ``"replaced"``; ``"overridden"``: a new method hides an inherited one; ``"removed"``; ``"code"``: the
             function is the same and runs other code; ``"module"``: ``sys.modules`` has another module;
-            ``"added"``: a new builtin name, with ``everything`` any new name.
+            ``"added"``: a new builtin name, with ``--all`` any new name; ``"entry"``, with ``--all`` alone: another
+            entry in a dictionary of a module or class; ``"trace"``: a trace function is set; ``"source"``: a loader
+            changes the source of modules.
         before: the original value in words; None if there was none; ``"not known"`` if only its existence is known.
         now: the present value in words; None if there is none.
         distribution: the distribution that defines the present value; ``"Python"`` for the standard library; None for

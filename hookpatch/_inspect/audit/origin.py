@@ -1,21 +1,24 @@
-"""Find the file and line of a value's definition, and the distribution by the lists of installed files."""
+"""Find the file and line of a value's definition, and the distribution: by the lists of installed files, or by time."""
 
 from __future__ import annotations
 
 import os
 import sys
 import sysconfig
+from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache, lru_cache, partial, partialmethod
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, final
 from urllib.parse import unquote, urlparse
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.describe import PLAIN
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro, inner
+from hookpatch._inspect.audit.finding import AuditFinding
 from hookpatch._inspect.audit.snapshot import module_of_class, names_of_module
 
 PYTHON: Final = "Python"  # the standard library, in place of a distribution
@@ -36,6 +39,11 @@ class Origin(NamedTuple):
     def is_known(self) -> bool:
         """Return True if the file or the distribution is known."""
         return self.distribution is not None or self.file is not None
+
+    @property
+    def place(self) -> str | None:
+        """Return ``file:line``, or the file alone; None if unknown."""
+        return f"{self.file}:{self.line}" if self.file is not None and self.line else self.file
 
 
 def origin_of(value: Any, original: Any = ABSENT, depth: int = _DEPTH) -> Origin:
@@ -183,3 +191,23 @@ def _named(info: Path) -> str:
                 break
     _versions[facts["Name"]] = facts["Version"]
     return facts["Name"]
+
+
+@final
+class ByTime:
+    """The only distribution that patched slots between two imports, as the author of a value of unknown author."""
+
+    def __init__(self, findings: Iterable[AuditFinding]) -> None:
+        self._authors: Final[dict[str | None, set[tuple[str, str | None]]]] = {}
+        for finding in findings:
+            if finding.distribution not in (None, PYTHON) and finding.plugin is None:
+                self._authors.setdefault(finding.when, set()).add((str(finding.distribution), finding.version))
+
+    def completed(self, finding: AuditFinding) -> AuditFinding:
+        """Return the finding with its probable author, unless the author is known."""
+        authors = self._authors.get(finding.when, set())
+        is_unknown = finding.distribution == PYTHON or (finding.distribution is None and finding.place is None)
+        if finding.plugin is not None or not is_unknown or len(authors) != 1:
+            return finding
+        [(distribution, version)] = authors
+        return replace(finding, distribution=distribution, version=version, probable=True)

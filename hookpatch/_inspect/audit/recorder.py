@@ -26,7 +26,7 @@ running: Final[list[Recorder]] = []  # the recorder of this process, if any
 def start() -> None:
     """Begin to record, if the environment asks for a record; child processes are not recorded."""
     if (request := environment.take_audit()) is not None and not running:
-        recorder = Recorder()
+        recorder = Recorder(with_entries=request[1])
         running.append(recorder)
         recorder.begin()
         atexit.register(_finish, os.getpid(), *request)
@@ -44,10 +44,14 @@ def _finish(process: int, file: str, everything: bool) -> None:
 
 @final
 class Recorder:
-    """A snapshot that grows with each import, and the time at which each change was first seen."""
+    """A snapshot that grows with each import, and the time at which each change was first seen.
 
-    def __init__(self) -> None:
-        self.snapshot: Final = Snapshot()
+    Args:
+        with_entries: True to note the entries of dictionaries, too.
+    """
+
+    def __init__(self, with_entries: bool = False) -> None:
+        self.snapshot: Final = Snapshot(with_entries)
         self.when: Final[dict[tuple[int, str], str]] = {}
         self.assigned: Final[dict[tuple[int, str], str]] = {}
         self.seconds = 0.0

@@ -11,7 +11,10 @@ from operator import is_
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, NamedTuple, final
 
+from hookpatch._bootstrap import imports
+from hookpatch._engine.patch.describe import PLAIN
 from hookpatch._engine.slots.slot import ABSENT
+from hookpatch._inspect.audit.kinds import OF_PYTHON
 
 names_of_module: Final[Any] = vars(ModuleType)["__dict__"].__get__
 _names_of_class: Final[Any] = type.__dict__["__dict__"].__get__
@@ -52,9 +55,23 @@ class Change(NamedTuple):
     now: Any
 
 
+class EntryChange(NamedTuple):
+    """An entry of a dictionary that a module or class holds. ABSENT marks a missing value."""
+
+    owner: Any
+    name: str
+    mapping: dict[Any, Any]
+    key: Any
+    before: Any
+    now: Any
+
+
 @final
 class Snapshot:
     """The former values of modules and classes. Keeps all values alive: no id is used twice.
+
+    Args:
+        with_entries: True to note the entries of dictionaries, too.
 
     Attributes:
         modules: the modules, by id: a module may be executed twice under the same name, in two objects.
@@ -63,12 +80,14 @@ class Snapshot:
         codes: the code of each function, with the owner and the name under which the function was met.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, with_entries: bool = False) -> None:
         self.modules: Final[dict[int, OwnerNote]] = {}
         self.classes: Final[dict[int, OwnerNote]] = {}
         self.homes: Final[dict[int, str]] = {}
         self.codes: Final[dict[FunctionType, tuple[CodeType, Any, str]]] = {}
         self._of_ended: Final[set[int]] = set()  # classes noted at the end of their own module
+        self._with_entries: Final = with_entries
+        self._entries: Final[dict[int, tuple[Any, str, dict[Any, Any], list[tuple[Any, Any]]]]] = {}
 
     def take(self, name: str, module: ModuleType) -> None:
         """Note the values of a module and its classes, at the end of the module's execution; after a reload anew."""
@@ -89,6 +108,8 @@ class Snapshot:
                 function = value.fget if kind is property else value.__func__
                 if type(function) is FunctionType and function not in codes:
                     codes[function] = code_of(function), note.owner, name
+            elif self._with_entries and issubclass(kind, dict) and name not in OF_PYTHON:
+                self._entries.setdefault(id(value), (note.owner, name, value, [*dict.items(value)]))
             elif issubclass(kind, type) and self._is_new(value, module):
                 names = names_of_class(value)
                 classes[id(value)] = inside = OwnerNote(value, names, dict(names))
@@ -129,3 +150,20 @@ class Snapshot:
         for function, (code, owner, name) in [*self.codes.items()]:
             if code_of(function) is not code:
                 yield function, code, owner, name
+
+    def entries(self) -> Iterator[EntryChange]:
+        """Yield each entry of a noted dictionary with another value or without a value, and the added entries."""
+        for owner, name, mapping, noted in [*self._entries.values()]:
+            if imports.is_of_modules(mapping):
+                continue
+            before, current = _by_key(noted), _by_key([*dict.items(mapping)])
+            for mark in {**before, **current}:
+                key, old = before.get(mark, (None, ABSENT))
+                key, new = current.get(mark, (key, ABSENT))
+                if old is not new:
+                    yield EntryChange(owner, name, mapping, key, old, new)
+
+
+def _by_key(entries: Iterable[tuple[Any, Any]]) -> dict[Any, tuple[Any, Any]]:
+    """Return key and value by the plain key, else by the key's id: no ``__hash__`` or ``__eq__`` of a key runs."""
+    return {(type(key), key if type(key) in PLAIN else id(key)): (key, value) for key, value in entries}

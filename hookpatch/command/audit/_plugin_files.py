@@ -88,7 +88,8 @@ def _diffs(written: Sequence[Any]) -> str:
     for number, entry in enumerate(written, 1):
         if entry["verb"] == "edit":
             diff = entry["diff"]
-            text = repr(diff) if '"""' in diff or diff.endswith(("\\", '"')) else f'r"""\n{diff}"""'
+            quotes = "'''" if '"""' in diff else '"""'
+            text = repr(diff) if quotes in diff or diff.endswith(("\\", quotes[0])) else f"r{quotes}\n{diff}{quotes}"
             constants.append(f"\nDIFF_{number}: Final = {text}")
     return "".join(constants)
 

@@ -359,3 +359,153 @@ def test_an_undo_that_forgets_is_not_entered(place: Place) -> None:
     completed = place.run("-m", "hookpatch", *words)
     line = "new plugin 'fixed': fixes:apply changes no slot that a patch can express; --import names what it waits for"
     assert completed.stderr == f"hookpatch: error: {line} [hookpatch explain NewPluginError]\n"
+
+
+KIT = """
+    import vendor
+
+    def scaled(value, factor=2):
+        return 0
+
+    def install():
+        vendor.scaled = scaled
+    """
+BESIDE = {  # the files beside the program, by name, and the patches that belong to the apply function
+    "the file imports the distribution": ({"fixes": "import kit\ndef apply(): kit.install()"}, ["vendor:scaled"]),
+    "through a file": (
+        {"fixes": "import near\ndef apply(): near.kit.install()", "near": "import kit"},
+        ["vendor:scaled"],
+    ),
+    "through files of a package": (
+        {
+            "fixes": "from near import apply",
+            "near/__init__": "from .far import apply",
+            "near/far": "from kit import install\ndef apply(): install()",
+        },
+        ["vendor:scaled"],
+    ),
+    "a distribution that patches when it is imported": (
+        {"fixes": "import vendor\ndef apply():\n    __import__('loud')\n    vendor.short = len"},
+        ["vendor:short"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BESIDE)
+def test_a_file_without_a_distribution_may_take_values_from_what_it_imports(place: Place, case: str) -> None:
+    """The values belong to a distribution that the file imports, maybe through other files beside the program."""
+    files, slots = BESIDE[case]
+    place.install("kit", KIT)
+    place.install("loud", f"{KIT}\n    install()\n")
+    for name, text in files.items():
+        (place.folder / name).parent.mkdir(exist_ok=True)
+        (place.folder / f"{name}.py").write_text(text)
+    completed = place.run("-m", "hookpatch", "adopt", "fixes:apply", "--name", "fixed", "--json")
+    assert completed.returncode == 0, completed.stderr
+    answer = json.loads(completed.stdout)
+    assert [*verbs(answer)] == slots
+    assert answer["others"] == ({} if slots == ["vendor:scaled"] else {"vendor:scaled": "loud"})
+
+
+def test_a_distribution_may_take_values_from_what_it_imports(place: Place) -> None:
+    """The apply function of one distribution puts the function of another distribution into the slot of a third."""
+    place.install("kit", KIT)
+    assert verbs(place.adopt("import kit, vendor\ndef apply():\n    vendor.scaled = kit.scaled")) == {
+        "vendor:scaled": "replace"
+    }
+    place.check_effect()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_lambda_in_the_apply_function(place: Place, count: int) -> None:
+    """A lambda is found by its name in the apply function, so two lambdas in one function are listed."""
+    slots = ["short", "rated"][:count]
+    lines = [f"    vendor.{name} = lambda value: value + {number}" for number, name in enumerate(slots, 1)]
+    source = "\n".join(["import vendor", "def apply():", "    vendor.twice = len", *lines])
+    answer = place.adopt(source, status=int(count > 1))
+    written = ["vendor:short"] if count == 1 else []
+    assert sorted(verbs(answer)) == sorted([*written, "vendor:twice"])
+    reason = "a function made in apply: no address leads to it"
+    assert {entry["target"]: entry["reason"] for entry in answer["unsaid"]} == (
+        {} if count == 1 else {"vendor:rated": reason, "vendor:short": reason}
+    )
+
+
+REGISTRIES = """
+    import contextlib
+    import shop
+
+    def fast(): pass
+    class Fast: pass
+
+    original = dict(shop.NORMS)
+
+    def apply():
+        shop.NORMS["lama"] = fast
+        shop.NORMS["new"] = Fast
+        shop.NORMS[shop.QuenNorm] = fast
+        shop.Basket.kinds[3] = len
+        shop.NORMS[key] = fast
+        shop.NORMS["count"] = 2
+        del shop.NORMS["gemma"]
+
+    def undo():
+        shop.NORMS.clear()
+        shop.NORMS.update(original)
+        shop.Basket.kinds[3] = None
+
+    @contextlib.contextmanager
+    def applied():
+        held = dict(shop.NORMS)
+        shop.NORMS.update(lama=fast, new=Fast)
+        yield
+        del shop.NORMS["new"]
+        shop.NORMS["lama"] = held["lama"]
+
+    key = object()
+    """
+REGISTRY = """
+    NORMS = {"lama": LamaNorm, "quen": QuenNorm, "gemma": GemmaNorm, QuenNorm: QuenNorm, "count": 1}
+    Basket.kinds = {3: LamaNorm}
+
+    def look():
+        entries = {**NORMS, **Basket.kinds}.items()
+        print(sorted(f"{key} {getattr(value, '__name__', value)}" for key, value in entries if type(key) is not object))
+    """
+
+
+def test_entries_of_registries(place: Place) -> None:
+    """Functions and classes in a foreign dictionary are written, as an entry each; a key without an address is listed.
+
+    A count, as a cache has, is left out.
+    """
+    place.install("shop", f"{VENDOR}{REGISTRY}")
+    answer = place.adopt(REGISTRIES, status=1)
+    assert verbs(answer) == {
+        "shop:Basket.kinds[3]": "replace",
+        "shop:NORMS['gemma']": "remove",
+        "shop:NORMS['lama']": "replace",
+        "shop:NORMS['new']": "add",
+        "shop:NORMS[shop:QuenNorm]": "replace",
+    }
+    assert [(entry["target"][:12], entry["reason"]) for entry in answer["unsaid"]] == [
+        ("shop:NORMS[<", "no address leads to its key")
+    ]
+    inside = (
+        "import hookpatch, hookpatch_fixed.fixed\nwith hookpatch.active(*hookpatch_fixed.fixed.hookpatch_patches()):"
+    )
+    (place.folder / "plugin.py").write_text(
+        f"{inside}\n    import shop\n    shop.NORMS['count'] = 2\n    shop.look()\n"
+    )
+    (place.folder / "by_hand.py").write_text("import fixes, shop\nfixes.apply()\nshop.look()\n")
+    plugin, by_hand = place.run("plugin.py"), place.run("by_hand.py")
+    assert plugin.stderr == ""
+    assert plugin.stdout == by_hand.stdout != ""
+
+
+def test_entries_with_an_undo_are_entered(place: Place) -> None:
+    """A context manager that restores the entries of a registry becomes a single patch."""
+    place.install("shop", f"{VENDOR}{REGISTRY}")
+    answer = place.adopt(f"{REGISTRIES}\n    apply = applied\n")
+    assert verbs(answer) == {"shop:NORMS['lama']": "enter", "shop:NORMS['new']": "enter"}
+    assert answer["left"] == []

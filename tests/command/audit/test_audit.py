@@ -84,6 +84,46 @@ def test_a_program_that_only_imports_has_no_findings(tmp_path: Path) -> None:
     assert findings(run(tmp_path, "--json", "-c", program + protocol))[""]["findings"] == []
 
 
+def test_all_lists_new_names_and_entries_too(tmp_path: Path) -> None:
+    """With --all a new name and each changed entry of a dictionary is listed.
+
+    A dictionary that computes its entries is read without its own methods, and keys are not compared.
+    """
+    (tmp_path / "shop.py").write_text("""
+class Key:
+    def __hash__(self): return 1 if not alive else 1 / 0
+    def __eq__(self, other): return self is other if not alive else 1 / 0
+class Made(dict):
+    def __getitem__(self, name): 1 / 0
+    def __iter__(self): 1 / 0
+    keys = __getitem__
+alive = []
+SOLD, KINDS = {"a": 1, "b": 2, Key(): 3}, Made(old=len)
+class Shop:
+    prices = {str: 1}
+""")
+    program = """
+import shop
+shop.extra = 3
+shop.SOLD["a"] = 5
+del shop.SOLD["b"]
+shop.KINDS["new"] = print
+shop.Shop.prices[str] = 2
+shop.alive.append(1)
+"""
+    names = {
+        ("shop:extra", "added", None, "3"),
+        ("shop:SOLD['a']", "entry", "1", "5"),
+        ("shop:SOLD['b']", "entry", "2", None),
+        ("shop:KINDS['new']", "entry", None, "builtins:print"),
+        ("shop:Shop.prices[builtins:str]", "entry", "1", "2"),
+    }
+    by_address = findings(run(tmp_path, "--all", "--json", "-c", program))
+    found = [finding for address, finding in by_address.items() if address.startswith("shop:")]
+    assert {(finding["target"], finding["kind"], finding["before"], finding["now"]) for finding in found} == names
+    assert findings(run(tmp_path, "--json", "-c", program))[""]["findings"] == []
+
+
 @pytest.mark.ends
 def test_the_author_is_the_distribution_that_lists_the_file(home: Environment) -> None:
     """A finding names the distribution that lists the file, even in a shared namespace package.
@@ -183,3 +223,37 @@ def test_the_page_shows_each_slot(tmp_path: Path) -> None:
     assert "<b>'" not in page
     assert "&lt;b&gt;" in page
     assert "default-src 'none'" in page
+
+
+def test_trace_functions_and_loaders_that_change_sources_are_listed(tmp_path: Path) -> None:
+    """A trace function and a loader that changes sources are in no slot, and are listed. Python's own loaders are not."""
+    (tmp_path / "rewriter.py").write_text("""
+import sys
+from importlib.machinery import PathFinder, SourceFileLoader
+class Loader(SourceFileLoader):
+    def get_code(self, name): return compile("price = 2", "shop.py", "exec")
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name == "shop":
+            spec = PathFinder.find_spec(name)
+            spec.loader = Loader(spec.loader.name, spec.loader.path)
+            return spec
+sys.meta_path.insert(0, Finder)
+""")
+    (tmp_path / "shop.py").write_text("price = 1\n")
+    program = """
+import rewriter, shop, sys, threading
+def trace(frame, event, argument): pass
+threading.setprofile(trace)
+sys.settrace(trace)
+assert shop.price == 2
+"""
+    (tmp_path / "program.py").write_text(program)
+    by_address = findings(run(tmp_path, "--json", "program.py"))
+    del by_address[""]
+    assert {target: (finding["kind"], finding["before"], finding["now"]) for target, finding in by_address.items()} == {
+        "sys.settrace": ("trace", None, "__main__:trace"),
+        "threading.setprofile": ("trace", None, "__main__:trace"),
+        "rewriter:Loader": ("source", "the source of 1 module (shop)", "what the loader makes of the source"),
+    }
+    assert by_address["sys.settrace"]["place"] == f"{tmp_path}/program.py:3"
