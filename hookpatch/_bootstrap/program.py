@@ -21,22 +21,33 @@ _FOLDERS: Final = ("site-packages", "dist-packages")
 
 def words_of(argv: Sequence[str]) -> list[str]:
     """Return the words of a command line of Python from the program on: a script, ``-m MODULE`` or ``-c CODE``."""
-    words = list(argv[1:])
+    return _parsed(argv)[1]
+
+
+def flags_of(argv: Sequence[str]) -> set[str]:
+    """Return the letters of the flags before the program; ``V`` and ``h`` for ``--version`` and any ``--help``."""
+    return set(_parsed(argv)[0])
+
+
+def _parsed(argv: Sequence[str]) -> tuple[str, list[str]]:
+    words, flags = list(argv[1:]), ""
     while words:
         word = words[0]
         if word == "--":
-            return words[1:]
+            return flags, words[1:]
         if not word.startswith("-") or word == "-":
-            return words
+            return flags, words
         if word.startswith("--"):
+            flags += "h" if word.startswith("--help") else "V" if word == "--version" else ""
             words = words[2 if word == "--check-hash-based-pycs" else 1 :]
             continue
         index = next((index for index, letter in enumerate(word[1:], 1) if letter in "mcWX"), 0)
+        flags += word[1 : index or None]
         value = [word[index + 1 :]] if index and word[index + 1 :] else words[1:2]
         words = words[1:] if not index or word[index + 1 :] else words[2:]
         if index and word[index] in "mc":
-            return [f"-{word[index]}", *value, *words]
-    return []
+            return flags, [f"-{word[index]}", *value, *words]
+    return flags, []
 
 
 def known_program(argv: Sequence[str]) -> str:

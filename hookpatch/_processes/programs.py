@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, final
 
 from hookpatch._bootstrap import command_line
 from hookpatch._bootstrap import environment as _environment
 from hookpatch._bootstrap.json import parsed, written
+from hookpatch._bootstrap.program import flags_of
 from hookpatch._engine.site.turn_lock import SiteLock
 from hookpatch._processes import liveness, starts
 from hookpatch._processes.payload import NotCarried, OpenBlock, key_of
@@ -117,24 +118,39 @@ def check(launch: Launch, blocks: Sequence[OpenBlock], open_keys: Set[int]) -> N
         if launch.event == EXEC:
             liveness.pass_on_end()
         liveness.outwait(key)
-    words = python_command(launch.args, launch.path) if blocks else []
-    ignores = ignores_environment(words)
-    for block in blocks if words else ():
+    for block, lost, is_meant in missing(launch, blocks):
         block.payload.warn()
-        if not block.payload.pieces or not (ignores or block.key not in handed):
+        if lost is None:
             continue
-        why = _IGNORED if ignores else _OTHER if block.payload.is_in_environment else _OF_TASK
-        lost = NotCarried(block.names, why)
         if block.payload.is_required:
             raise NotCarriedError([str(lost)])
-        if not ignores:  # -I and -E are meant to
-            starts.lost(f"{' '.join(command_line.for_report(words))} starts without {lost}")
+        if not is_meant:
+            starts.lost(without(launch, lost))
             starts.warn(f"a process starts without {lost}")
+
+
+def missing(launch: Launch, blocks: Sequence[OpenBlock]) -> Iterator[tuple[OpenBlock, NotCarried | None, bool]]:
+    """Yield each block around a program that runs Python, its lack in the program or None, and if that is meant."""
+    command = command_of(launch.args, launch.path) if blocks else _NONE
+    handed = _keys(_environment.handed_on(launch.environment))[1]
+    is_meant = not command.flags.isdisjoint("IES")
+    for block in blocks if command.words else ():
+        is_handed = block.key in handed
+        why = _OTHER if block.payload.is_in_environment else _OF_TASK
+        why = _IGNORED if is_meant else _REMOVED if is_handed else why
+        is_lost = block.payload.pieces and (is_meant or command.removes_blocks or not is_handed)
+        yield block, NotCarried(block.names, why) if is_lost else None, is_meant
+
+
+def without(launch: Launch, lost: NotCarried) -> str:
+    """Return the message of a lack, with the program."""
+    return f"{' '.join(command_line.for_report(python_command(launch.args, launch.path)))} starts without {lost}"
 
 
 _OTHER: Final = "its environment is not of this block; pass the environment from inside the block"
 _OF_TASK: Final = f"{_OTHER}, or start the program by subprocess, which knows the block of this task"
-_IGNORED: Final = "-I and -E have Python ignore its environment"
+_IGNORED: Final = "-I and -E have Python ignore its environment, and -S the start-up file"
+_REMOVED: Final = f"the command takes {_environment.INHERIT} out of the environment"
 
 
 def _keys(text: str) -> tuple[str, set[int]]:
@@ -146,57 +162,101 @@ def _keys(text: str) -> tuple[str, set[int]]:
     return opener, {key_of(written(block["id"])) for block in blocks}
 
 
-def python_command(args: Any = "", executable: Any = None, shell: bool = False, **_: Any) -> list[str]:
-    """Return the words of a command that runs Python, or a script installed beside Python; empty for other commands."""
-    words = args.split() if isinstance(args, str) else _words(args)
-    if len(words) > 2 and os.path.basename(words[0]) in _SHELLS and words[1] == "-c":
-        words, shell = words[2].split(), True
-    is_behind = False
+@final
+class Command(NamedTuple):
+    """A command that runs Python: its words, and what is known of the start. Without words: another command.
+
+    Attributes:
+        words: the words from Python on, or from a script that names Python in the first line.
+        argv: the same as a command line of Python.
+        flags: the letters of Python's flags.
+        removes_blocks: True if words before these take the blocks from the environment.
+    """
+
+    words: list[str]
+    argv: list[str]
+    flags: set[str]
+    removes_blocks: bool
+
+
+_NONE: Final = Command([], [], set(), False)
+
+
+def command_of(args: Any = "", executable: Any = None, shell: bool = False, **_: Any) -> Command:
+    """Return the part of a command that runs Python. Takes the arguments of Popen."""
+    words = _words(args)
+    text = args if isinstance(args, str) else ""
+    if len(words) > 2 and os.path.basename(words[0]) in _SHELLS and re.fullmatch("-[a-z]*c", words[1]):
+        text, shell = words[2], True
+    begin = _BEGIN.match(text) if shell else None
+    words = [word.strip("'\"") for word in text[begin.end() :].split()] if begin else words
+    before, is_behind = [*begin[0].split()] if begin else [], False
     while words and (
-        "=" in words[0] or os.path.basename(words[0]) in _BEFORE or (is_behind and words[0].startswith(_OPTION))
+        "=" in words[0]
+        or os.path.basename(words[0]) in _BEFORE
+        or (is_behind and (words[0].startswith(_OPTION) or _is_value(before[-1], words[0])))
     ):
-        is_behind, executable = True, None  # the executable belongs to the removed word
-        words = words[1:]
+        is_behind, executable = True, None  # of the removed word
+        before.append(words[0])
+        words = [*words[1].split(), *words[2:]] if words[0] == "-S" and words[1:] else words[1:]
     program = os.fsdecode(executable) if words and executable is not None and not shell else "".join(words[:1])
     if os.path.basename(program) == "uv" and words[1:2] == ["run"]:
-        return words
-    return words if program and (os.path.basename(program).startswith("python") or _is_script(program)) else []
+        return Command(words, words, set(), _removes_blocks(before))
+    if (script := _script_of(program)) is None:
+        return _NONE
+    argv = ["", script, *words[1:]] if script else words
+    return Command(words, argv, flags_of(argv), _removes_blocks(before))
 
 
-def _is_script(program: str) -> bool:
-    """Return True for a file with Python named in the first line, for example a zip file of zipapp or pex."""
+def python_command(args: Any = "", executable: Any = None, shell: bool = False, **_: Any) -> list[str]:
+    """Return the words of ``command_of``."""
+    return command_of(args, executable, shell).words
+
+
+def _is_value(option: str, word: str) -> bool:
+    """Return True for the value of an option, not a program."""
+    return len(option) == 2 and option[0] == "-" and option[1] in _WITH_VALUE and _script_of(word) is None
+
+
+def _removes_blocks(words: Sequence[str]) -> bool:
+    """Return True if the words before a program, such as ``env -i``, take our variable from the environment."""
+    names = {os.path.basename(word) for word in words}
+    is_reset = "sudo" in names and not any(word.startswith(("-E", "--preserve-env")) for word in words)
+    is_named = any(_environment.INHERIT in word.rstrip(";").partition("=")[::2] for word in words)
+    return is_reset or is_named or ("env" in names and not {"-i", "-", "--ignore-environment"}.isdisjoint(words))
+
+
+def _script_of(program: str) -> str | None:
+    """Return the path of a file that names Python in the first line, as of zipapp or pex.
+
+    Return an empty text for Python and a link to Python, None for another program.
+    """
+    if not program or _PYTHON.fullmatch(os.path.basename(program)):
+        return "" if program else None
     folders = [""] if os.path.dirname(program) else [os.path.dirname(sys.executable), *os.get_exec_path()]
-    for folder in folders:
-        with suppress(OSError, ValueError), open(os.path.join(folder, program), "rb") as file:
-            return (first := file.readline(_LINE)).startswith(b"#!") and b"python" in first
-    return False
+    for path in (os.path.join(folder, program) for folder in folders):
+        with suppress(OSError, ValueError), open(path, "rb") as file:
+            if _PYTHON.fullmatch(os.path.basename(os.path.realpath(path))):
+                return ""
+            return path if (first := file.readline(_LINE)).startswith(b"#!") and b"python" in first else None
+    return None
 
 
 def _words(args: Any) -> list[str]:
-    return os.fsdecode(args).split() if isinstance(args, (bytes, os.PathLike)) else [*map(os.fsdecode, args or ())]
-
-
-def ignores_environment(words: Sequence[str]) -> bool:
-    """Return True if a command has Python ignore the environment: -I, -E, or both among other letters."""
-    for word in words[1:]:
-        if not word.startswith("-") or word.startswith("--") or word == "-":
-            break
-        flags = re.split("[cmWX]", word[1:])[0]
-        if "I" in flags or "E" in flags:
-            return True
-        if flags != word[1:]:
-            break
-    return False
+    return os.fsdecode(args).split() if isinstance(args, (str, bytes, os.PathLike)) else [*map(os.fsdecode, args or ())]
 
 
 _LINE: Final = 512  # bytes: more of a first line is not read
+_PYTHON: Final = re.compile(r"(?:python|pypy)[\d.]*[a-z]?(?:\.exe)?")
 _SHELLS: Final = ("sh", "bash", "dash", "zsh", "ash", "ksh")
+_BEGIN: Final = re.compile(r"\s*(?:(?:cd|export|unset|set|umask|ulimit)\s[^;&|\n]*(?:&&|[;\n])\s*)*")
 # Programs that run the command behind their own name and options.
 _BEFORE: Final = (
     *("env", "exec", "nice", "nohup", "setsid", "time", "timeout", "stdbuf", "taskset", "numactl", "ionice", "chrt"),
-    *("sudo", "doas", "setpriv", "unshare", "xvfb-run", "strace"),
+    *("sudo", "doas", "setpriv", "unshare", "xvfb-run", "strace", "xargs"),
 )
 _OPTION: Final = tuple("-0123456789")  # the first character of an option or of an option's value
+_WITH_VALUE: Final = "uCgksnILPdaoe"  # options of these programs with a value in the next word
 
 
 def _write() -> None:

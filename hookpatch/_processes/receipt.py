@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from threading import RLock
@@ -19,11 +19,12 @@ from typing import Any, Final, final
 from hookpatch._bootstrap import command_line, environment, imports, selection
 from hookpatch._bootstrap.files import make_folder, reserve, write_whole
 from hookpatch._bootstrap.json import written
-from hookpatch._bootstrap.program import MULTIPROCESSING
+from hookpatch._bootstrap.program import INSTALLERS, MULTIPROCESSING, NOT_PATCHED, known_program
 from hookpatch._bootstrap.stderr import of_this_process, write_line
 from hookpatch._engine.site import call_count
 from hookpatch._processes import starts
-from hookpatch._processes.programs import python_command
+from hookpatch._processes.payload import OpenBlock
+from hookpatch._processes.programs import command_of, missing, without
 from hookpatch._processes.run_report import FORMAT, receipts
 from hookpatch._processes.starts import EXEC, PROCESSES, PROGRAM, Launch, Listener
 from hookpatch._session import ledger
@@ -92,10 +93,11 @@ class ReportFile:
             os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=self._fork)
         self.write()
 
-    def started(self, pid: int | None, argv: Sequence[str], after: float | None = None) -> None:
+    def started(self, pid: int | None, argv: Sequence[str], after: float = 0.0, is_program: bool = True) -> None:
         """Note a child process that runs Python, with the id if known; ``after``: the time of the start, if needed."""
+        argv = command_line.for_report(argv)
         with self._lock:
-            self._started.append({"pid": pid, "argv": command_line.for_report(argv), "after": after or 0.0})
+            self._started.append({"pid": pid, "argv": argv, "after": after, "is_program": is_program})
             self.write()
 
     def replaced(self, argv: Sequence[str]) -> None:
@@ -206,11 +208,13 @@ class ReportFile:
 def _start(wrapped: Callable[..., Any], process: Any, args: Any, kwargs: Any) -> Any:
     result = wrapped(*args, **kwargs)
     if _report_file is not None and _is_asked():
-        _report_file.started(process.pid, [process.name])
+        _report_file.started(process.pid, [process.name], is_program=False)
     return result
 
 
 def _run(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any:
+    if args and isinstance(args[0], Iterator):
+        args = [*args[0]], *args[1:]  # read by Popen and below
     result = wrapped(*args, **kwargs)
     words = _reporting(*args[:1], **kwargs)
     if _report_file is not None and words:
@@ -220,8 +224,15 @@ def _run(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any
 
 def _note_program(launch: Launch) -> None:
     """Note a program started without subprocess."""
+    if _report_file is None:
+        return
+    if launch.event == "os.system":  # of an unknown number: only the environment shows a lack
+        for _, lost, is_meant in missing(launch, _blocks_here()):
+            if lost is not None and not is_meant:
+                _report_file.note(without(launch, lost))
+        return
     words = _reporting(launch.args, launch.path) if launch.event in ("os.posix_spawn", EXEC) else []
-    if _report_file is not None and words:
+    if words:
         if launch.event == EXEC:
             _report_file.replaced(words)
         else:
@@ -230,16 +241,21 @@ def _note_program(launch: Launch) -> None:
 
 def _reporting(*args: Any, **kwargs: Any) -> list[str]:
     """Return the words of a command that leaves a report when properly patched; empty for another command."""
-    words = python_command(*args, **kwargs)
-    is_left_alone = words[1:3] in (["-m", "pip"], ["-m", "ensurepip"])
+    command = command_of(*args, **kwargs)
+    words = command.words if _is_asked() else []
+    is_left_alone = known_program(command.argv) in (*INSTALLERS, *NOT_PATCHED) or not command.flags.isdisjoint("Vh?")
     is_behind = words[-1:] and words[-1].endswith("&")  # by a shell that does not wait: the child is unknown
-    return [] if is_left_alone or is_behind or not _is_asked() else words
+    return [] if is_left_alone or is_behind else words
 
 
 def _is_asked() -> bool:
     """Return True if patches are requested for a child process that this thread starts now."""
+    return bool(selection.asked_names() or _blocks_here())
+
+
+def _blocks_here() -> list[OpenBlock]:
     children: Any = imports.loaded("hookpatch._processes.children")  # imported by the first block
-    return bool(selection.asked_names() or (children is not None and children.blocks_here()))
+    return [] if children is None else children.blocks_here()
 
 
 _report_file: ReportFile | None = None

@@ -118,6 +118,7 @@ class _Started(msgspec.Struct):
     pid: _Id | None
     argv: tuple[str, ...]
     after: _Time = 0.0
+    is_program: bool = False
 
 
 class _Process(msgspec.Struct):

@@ -13,9 +13,11 @@ def unreported(files: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
 
     Takes the report files of a run, in the order of their begin. A shell that starts Python leaves no report; the
     started Python names the shell as parent. A program started by os.posix_spawn has an unknown number, and is found by
-    parent and arguments. A program run by os.exec has the number of the replaced process, and begins later.
+    parent and arguments. A program run by os.exec has the number of the replaced process, and begins later. A fork with
+    the number of a program, made for a preexec_fn, is not that program.
     """
     began: dict[_Process, float] = {(file.host, file.pid): file.began for file in files}  # the last, of several
+    programs = {(file.host, file.pid): file.began for file in files if not file.forked}
     children: dict[_Process, list[Any]] = {}
     numbered = {(file.host, started.pid) for file in files for started in file.started}
     for file in reversed(files):
@@ -42,8 +44,9 @@ def unreported(files: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
                     unnumbered.remove(match)
                 continue
             process = file.host, started.pid
+            known = programs if started.is_program else began
             is_by_shell = process in children and started.pid != file.pid
-            if not is_by_shell and (process not in began or began[process] < started.after):
+            if not is_by_shell and known.get(process, -1.0) < started.after:
                 yield file, started
 
 

@@ -340,6 +340,30 @@ def test_program_that_does_not_inherit_the_environment_is_plain(home: Environmen
     assert scene(home, tmp_path, lines) == ([["vendor"] * 3, "vendor", "VENDOR!"], "")
 
 
+def test_program_that_loses_the_block_is_refused(home: Environment, tmp_path: Path) -> None:
+    """By a flag of Python, or by words before Python; a program with the block is started."""
+    lines = """
+    from hookpatch.errors import NotCarriedError
+    python = [sys.executable, "-c", "pass"]
+    losing = [[sys.executable, *flags, "-c", "pass"] for flags in (["-S"], ["-X", "utf8", "-E"], ["-W", "error", "-I"])]
+    losing += [[*words, *python] for words in (["env", "-i"], ["env", "-u", "HOOKPATCH_INHERIT"], ["sudo", "-n"])]
+    losing += [["sh", "-c", f"unset HOOKPATCH_INHERIT; {sys.executable} -c pass"]]
+    with hookpatch.active("loud", children="require"):
+        for command in losing:
+            try:
+                subprocess.run(command)
+            except NotCarriedError as error:
+                said.append(str(error).rpartition(": ")[2])
+        for command in (python, ["env", "-u", "HOME", *python], ["sh", "-c", f"cd . && {sys.executable} -c pass"]):
+            subprocess.run(command, check=True)
+    """
+    noted, _ = scene(home, tmp_path, lines)
+    assert noted == [
+        *["-I and -E have Python ignore its environment, and -S the start-up file"] * 3,
+        *["the command takes HOOKPATCH_INHERIT out of the environment"] * 4,
+    ]
+
+
 @pytest.mark.parametrize("children", ["inherit", "require"])
 def test_process_that_cannot_have_it_says_so(home: Environment, tmp_path: Path, children: str) -> None:
     """A process that cannot have the patch runs without, or ends before its first line with status 78."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from hookpatch._processes.programs import python_command
+from hookpatch._processes.programs import command_of, python_command
 
 RUN: Final = ["worker.py", "a"]
 FILES: Final = {"archive": "#!/usr/bin/env python3\nPK", "tool": "#!/bin/sh\n", "binary": "\0ELF python", "empty": ""}
@@ -20,6 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("programs")
     for name, text in FILES.items():
         (folder / name).write_text(text)
+    (folder / "link").symlink_to(sys.executable)
     return folder
 
 
@@ -39,13 +40,17 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         [sys.executable, *RUN],
         ["archive", "a"],
         ["./archive", "a"],
+        ["./link", "a"],
         ["uv", "run", *RUN],
     ],
     ids=" ".join,
 )
 @pytest.mark.parametrize(
     "before",
-    [[], ["env", "A=1"], ["/usr/bin/nice", "-n", "5"], ["timeout", "5s"], ["sudo", "-E"], ["env", "nohup"]],
+    [
+        *([], ["env", "A=1"], ["/usr/bin/nice", "-n", "5"], ["timeout", "5s"], ["sudo", "-E"], ["env", "nohup"]),
+        *(["env", "-u", "HOME"], ["timeout", "-s", "KILL", "5"], ["xargs", "-n", "1"]),
+    ],
     ids=lambda words: " ".join(words) or "bare",
 )
 @pytest.mark.parametrize("way", ["list", "shell", "event", "shell event", "bytes"])
@@ -73,6 +78,7 @@ def test_command_runs_python(words: list[str], before: list[str], way: str) -> N
         ["uv", "pip", "install", "a"],
         ["env"],
         ["grep", "python"],
+        ["python3-config", "--libs"],
     ],
     ids=" ".join,
 )
@@ -86,3 +92,50 @@ def test_executable_decides_and_not_the_first_word() -> None:
     """A program may get any name as its first word."""
     assert python_command(["worker-1", "a"], sys.executable) == ["worker-1", "a"]
     assert python_command(["python", "a"], "./tool") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("cd . && python a", "python a"),
+        ("export A=1; set -e; exec python a", "python a"),
+        ("'python' a", "python a"),
+        ("env -S '-i python a'", "python a"),
+        ("grep a && python a", ""),
+    ],
+)
+def test_command_line_of_a_shell(line: str, words: str) -> None:
+    """Python comes after the shell's own commands; another program may fail, and Python is not started then."""
+    for flag in ("-c", "-lc", "-ec"):
+        assert python_command(["bash", flag, line]) == words.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "is_removed"),
+    [
+        ("env -i python a", True),
+        ("env - python a", True),
+        ("/usr/bin/env -i A=1 nice python a", True),
+        ("env -u HOOKPATCH_INHERIT python a", True),
+        ("env --unset=HOOKPATCH_INHERIT python a", True),
+        ("HOOKPATCH_INHERIT= python a", True),
+        ("unset HOOKPATCH_INHERIT; python a", True),
+        ("sudo python a", True),
+        ("sudo -E python a", False),
+        ("sudo --preserve-env python a", False),
+        ("env -u HOME python a -i", False),
+        ("python a HOOKPATCH_INHERIT", False),
+    ],
+)
+def test_command_that_takes_the_blocks_out_of_the_environment(line: str, is_removed: bool) -> None:
+    """The program starts in the environment of this process; the words before Python change it."""
+    assert command_of(line, shell=True).removes_blocks == is_removed
+
+
+@pytest.mark.parametrize(
+    ("line", "flags"),
+    [("python -X utf8 -E a -I", "E"), ("python -Werror -Ic code", "I"), ("./archive -S -I", ""), ("python -VV", "V")],
+)
+def test_flags_are_those_of_python(line: str, flags: str) -> None:
+    """Values of flags are none, nor are the arguments of a program."""
+    assert command_of(line).flags == set(flags)

@@ -174,6 +174,55 @@ in_program()
     assert f"vendor:speak of plugin 'loud' is failed: {why}" in stderr
 
 
+def test_program_without_a_report_is_none_missing(home: Environment, reports: Path) -> None:
+    """Python that shows its version, installers, and hookpatch itself leave no report, and need none."""
+    lines = """
+speak()
+python = sys.executable
+for words in (["-V"], ["--version"], ["--help"], ["-m", "venv", "--help"], ["-Bm", "pip", "--version"]):
+    subprocess.run([python, *words], stdout=subprocess.DEVNULL, check=True)
+for command in ([python, "-m", "hookpatch", "--version"], [os.path.join(os.path.dirname(python), "hookpatch"), "-h"]):
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+"""
+    assert run(home, reports, lines)[1] == ""
+    assert [process.problems for process in hookpatch.receipts(reports)] == [()]
+
+
+@pytest.mark.parametrize(
+    "more", ["", "preexec_fn=os.setsid", pytest.param("close_fds=False", marks=pytest.mark.ends)], ids=str
+)
+@pytest.mark.parametrize(
+    "words", ["command", "iter(command)", "['xargs', *command]", "['env', '-u', 'HOME', *command]"]
+)
+def test_program_without_the_block_is_named(home: Environment, reports: Path, words: str, more: str) -> None:
+    """Also behind programs that run others, and where a function runs in the fork before the program."""
+    lines = f"""
+command = [sys.executable, "-c", "pass"]
+with hookpatch.active("loud"):
+    subprocess.run({words}, env={{"PATH": os.environ["PATH"]}}, stdin=subprocess.DEVNULL, {more})
+    subprocess.run({words}, stdin=subprocess.DEVNULL, {more})
+"""
+    run(home, reports, lines, plugins="")
+    (problem,) = hookpatch.receipts(reports).problems
+    assert "and it left no report" in problem
+
+
+def test_program_of_a_shell_without_the_block_is_named(home: Environment, reports: Path) -> None:
+    """The number of such a process is unknown; the environment shows the lack."""
+    lines = """
+with hookpatch.active("loud"):
+    os.system(f"{sys.executable} -c pass")
+    del os.environ["HOOKPATCH_INHERIT"]
+    os.system(f"{sys.executable} -c pass")
+"""
+    run(home, reports, lines, plugins="")
+    (problem,) = hookpatch.receipts(reports).problems
+    assert problem.endswith(
+        "-c pass starts without plugin 'loud': its environment is not of this block; pass the environment from "
+        "inside the block"
+    )
+
+
 def test_blocks_are_in_it(home: Environment, reports: Path) -> None:
     """The file has ended blocks with their last states; a process started outside the block needs none."""
     lines = """
