@@ -39,7 +39,7 @@ class AuditCommand(TyperCommand):
 def audit(
     target: Annotated[list[str], typer.Argument(metavar="SCRIPT | -m MODULE | -c CODE [ARGUMENTS]")],
     plugin: PluginWords = None,
-    everything: Annotated[bool, typer.Option("--all", help="List added names, changed values and entries, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="List added names, changed values, entries, too.")] = False,
     json: AsJson = False,
     html: Annotated[
         Path | None,

@@ -226,7 +226,7 @@ def test_the_page_shows_each_slot(tmp_path: Path) -> None:
 
 
 def test_trace_functions_and_loaders_that_change_sources_are_listed(tmp_path: Path) -> None:
-    """A trace function and a loader that changes sources are in no slot, and are listed. Python's own loaders are not."""
+    """A trace function and a loader that changes sources are in no slot, and are listed; Python's loaders are not."""
     (tmp_path / "rewriter.py").write_text("""
 import sys
 from importlib.machinery import PathFinder, SourceFileLoader
