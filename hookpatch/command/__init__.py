@@ -1,4 +1,4 @@
-"""The command line. ``run`` is parsed here; typer is imported for all other commands, and rich when one prints."""
+"""The command line. ``run`` is parsed here; typer is imported for all other commands. Rich prints what is no table."""
 
 from __future__ import annotations
 

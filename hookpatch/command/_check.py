@@ -11,8 +11,6 @@ from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from hookpatch._bootstrap import environment, selection
 from hookpatch._engine.lock.lockfile import NAME, Lock, key_of, write_lock
@@ -21,7 +19,7 @@ from hookpatch._inspect.check import lockable
 from hookpatch._inspect.rehearsal import SEVERITY
 from hookpatch._inspect.releases import PYTHON, has_pip, install, last_line, run
 from hookpatch.command._app import AsJson, Names, OptionWords, print_json, say
-from hookpatch.command._tables import FOLD, NO_WRAP, WORDS, Output, print_table, print_targets, spinner
+from hookpatch.command._tables import FOLD, NO_WRAP, WORDS, print_table, print_targets, progress
 from hookpatch.command._targets import imports_aside, lock_of, named, words_of
 from hookpatch.errors import SettingError
 
@@ -75,7 +73,7 @@ def check(
             rows = [release.to_dict() for release in releases]
             print_json({"against": releases[0].distribution, "status": status, "releases": rows})
         else:
-            _print_releases(Output(), releases)
+            _print_releases(releases)
         raise typer.Exit(status)
     environment.take({environment.DISABLE: ""})  # check the patches even if hookpatch is switched off
     with imports_aside():
@@ -84,7 +82,7 @@ def check(
     if json:
         print_json({"lock": lock and lock.path, "status": status, "targets": [target._asdict() for target in targets]})
     else:
-        print_targets(Output(), targets)
+        print_targets(targets)
     raise typer.Exit(status)
 
 
@@ -114,7 +112,7 @@ def lock(
         if json:
             print_json({"lock": None, "targets": [target._asdict() for target in problems]})
         else:
-            print_targets(Output(), problems)
+            print_targets(problems)
         raise typer.Exit(2)
     written = Lock(selected.names, selected.options, entries, path or default or NAME)
     is_new = write_lock(written)
@@ -163,7 +161,7 @@ def _against_releases(
     words = [*words, "--json", *(["--lock", os.path.abspath(lock.path)] if lock is not None else [])]
     checked = partial(_checked, words=words, pip_args=[*pip_args, *(["--no-deps"] if no_deps else [])])
     message = f"checking {len(releases)} releases of {releases[0][0]}"
-    with spinner(message), ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+    with progress(message), ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         return list(pool.map(checked, releases))
 
 
@@ -183,10 +181,14 @@ def _checked(release: tuple[str, str], words: Sequence[str], pip_args: Sequence[
         return _Release(*release, worst["status"], tuple(worst["reasons"]), targets)
 
 
-def _print_releases(console: Console, releases: Sequence[_Release]) -> None:
+def _print_releases(releases: Sequence[_Release]) -> None:
     words = {**WORDS, "uninstallable": ("not installable here", "yellow"), "failed": ("the check failed", "red")}
     rows = (
-        (f"{release.distribution} {release.version}", Text(*words[release.status]), "\n".join(release.reasons))
+        (
+            [(f"{release.distribution} {release.version}", "")],
+            [words[release.status]],
+            [("\n".join(release.reasons), "")],
+        )
         for release in releases
     )
-    print_table(console, {"release": NO_WRAP, "verdict": NO_WRAP, "why": FOLD}, rows)
+    print_table({"release": NO_WRAP, "verdict": NO_WRAP, "why": FOLD}, rows)

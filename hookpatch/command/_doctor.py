@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import typer
-from rich.text import Text
 
 from hookpatch._inspect.doctor import Finding, findings
 from hookpatch.command._app import AsJson, print_json, say
-from hookpatch.command._tables import FOLD, NO_WRAP, Output, print_table
+from hookpatch.command._tables import FOLD, NO_WRAP, Cell, print_table
 
 
 def doctor(json: AsJson = False) -> None:
@@ -24,14 +23,14 @@ def doctor(json: AsJson = False) -> None:
     if json:
         print_json({"status": int(wrong > 0), "findings": [finding._asdict() for finding in results]})
     else:
-        print_table(Output(), {"": NO_WRAP, "checked": NO_WRAP, "result": FOLD}, map(_row, results))
+        print_table({"": NO_WRAP, "checked": NO_WRAP, "result": FOLD}, map(_row, results))
         say(f"{wrong} problem{'s' * (wrong > 1)}" if wrong else "all is well")
     if wrong:
         raise typer.Exit(1)
 
 
-def _row(finding: Finding) -> tuple[Text, str, Text]:
+def _row(finding: Finding) -> tuple[Cell, Cell, Cell]:
+    about, found = [(finding.about, "")], [(finding.found, "")]
     if finding.mend is None:
-        return Text("ok", style="green"), finding.about, Text(finding.found)
-    text = Text(finding.found).append(f"\n-> {finding.mend}", style="yellow")
-    return Text("fix", style="bold red"), finding.about, text
+        return [("ok", "green")], about, found
+    return [("fix", "bold red")], about, [*found, (f"-> {finding.mend}", "yellow")]

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from hookpatch._bootstrap.installed import installed
 from hookpatch.command._app import AsJson, print_json, say
-from hookpatch.command._tables import Output
+from hookpatch.command._tables import output
 from hookpatch.errors import UnknownMessage
 
 
@@ -46,7 +46,7 @@ def explain(
         chosen = [message(name)] if name else messages()
         print_json({"messages": [{**entry._asdict(), "meaning": entry.meaning} for entry in chosen]})
         return
-    console = Output()
+    console = output()
     if name:
         _print(console, message(name))
     else:

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
-from rich.text import Text
 
 from hookpatch._bootstrap import selection
 from hookpatch._bootstrap.installed import Installed, installed
 from hookpatch._inspect.cache import Look
 from hookpatch._inspect.seen import Seen, seen
 from hookpatch.command._app import AsJson, print_json, say
-from hookpatch.command._tables import FOLD, NO_WRAP, Output, print_table, spinner
+from hookpatch.command._tables import FOLD, NO_WRAP, Cell, print_table, progress
 
 
 class _Row(NamedTuple):
@@ -62,31 +61,26 @@ def list_plugins(
 
     Example: hookpatch list --look
     """
-    with spinner("looking at the plugins"):
+    with progress("looking at the plugins"):
         selection.options_asked()  # unusable options are an error of the command, and of no plugin
         plugins = installed()
         rows = [*map(_row, plugins, seen(plugins, Look(imports=look), "hookpatch list"))]
     if json:
         print_json({"plugins": [row._asdict() for row in rows]})
     elif rows:
-        columns = {"plugin": NO_WRAP, "description, distribution, targets": FOLD, "fits": {"max_width": 26}}
-        print_table(Output(), columns, map(_in_colours, rows))
+        columns = {"plugin": NO_WRAP, "description, distribution, targets": FOLD, "fits": 26}
+        print_table(columns, map(_in_colours, rows))
     else:
         say("No plugins are installed. They come as distributions, such as hookpatch-onnxsim.")
 
 
-def _in_colours(row: _Row) -> tuple[Text, Text, Text]:
-    releases = [f"({patch['release']})" if patch["release"] else "" for patch in row.patches]
-    targets = [
-        Text(f"{patch['target']} {release}", style="cyan") for patch, release in zip(row.patches, releases, strict=True)
-    ]
-    origin = Text(f"{row.distribution} {row.version}", style="dim")
+def _in_colours(row: _Row) -> tuple[Cell, Cell, Cell]:
+    about = [(row.description, ""), (f"{row.distribution} {row.version}", "dim")]
+    for patch in row.patches:
+        release = f" ({patch['release']})" if patch["release"] else ""
+        about.append((f"{patch['target']}{release}", "cyan"))
     verdict = row.reason or {"fits": "yes"}.get(row.status, row.status)
-    return (
-        Text(row.name, style="bold"),
-        Text("\n").join([Text(row.description), origin, *targets]),
-        Text(row.status if row.status == "broken" else verdict, style=_STYLES[row.status]),
-    )
+    return [(row.name, "bold")], about, [(row.status if row.status == "broken" else verdict, _STYLES[row.status])]
 
 
 def _row(plugin: Installed, facts: Seen) -> _Row:

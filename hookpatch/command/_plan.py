@@ -21,7 +21,7 @@ from hookpatch._plugins.host import Host
 from hookpatch._plugins.relations import check
 from hookpatch._session.load import load, load_drift
 from hookpatch.command._app import AsJson, OptionWords, plugin_names, say
-from hookpatch.command._tables import Output, spinner
+from hookpatch.command._tables import output, progress
 from hookpatch.command._targets import imports_aside, options_of_words
 from hookpatch.errors import SettingError
 
@@ -55,13 +55,13 @@ def plan(
 
     Example: hookpatch plan fuse_qkv_off linear_kept
     """
-    with spinner("importing the targets in a child process"), imports_aside():
+    with progress("importing the targets in a child process"), imports_aside():
         planned = _planned(names or (), option or (), Look(not no_import, limit, anew))
     if environment.disabled():
         write_line(f"{environment.DISABLE} is set: nothing of this would be applied", kind="warning")
     if json:
         typer.echo(planned.to_json())
-    elif (console := Output()).is_terminal:
+    elif (console := output()).is_terminal:
         _print(console, planned)
     else:
         say(str(planned))

@@ -14,7 +14,7 @@ from rich.text import Text
 from hookpatch._processes.run_report import receipts
 from hookpatch._session.report import PatchReport
 from hookpatch.command._app import AsJson
-from hookpatch.command._tables import Output
+from hookpatch.command._tables import output
 from hookpatch.errors import SettingError, one_line
 
 _STYLES = {
@@ -52,7 +52,7 @@ def report(
     if json:
         typer.echo(run.to_json())
     else:
-        console = Output()
+        console = output()
         for warning in run.warnings:
             _print(console, Text.assemble(("warning", "yellow"), f" {one_line(warning)}"), 0)
         for file in run.unread:

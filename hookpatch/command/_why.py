@@ -17,7 +17,7 @@ from hookpatch._inspect.why import why as layers_of
 from hookpatch._plugins.host import Host
 from hookpatch._processes.active import active
 from hookpatch.command._app import AsJson, OptionWords, PluginWords, print_json
-from hookpatch.command._tables import Output
+from hookpatch.command._tables import output
 from hookpatch.command._targets import imports_aside, options_of_words
 from hookpatch.errors import SettingError
 
@@ -54,7 +54,7 @@ def why(
     if json:
         print_json({"slots": [report.to_dict() for report in reports]})
         return
-    console = Output()
+    console = output()
     for report in reports:
         console.print(_text(report), soft_wrap=True)
 

@@ -13,6 +13,7 @@ from inspect import signature
 import pytest
 from command_plugins import COMMANDS, OPTIONS
 from environments import LOUDER, ROOT, SCRIPT, Environment, hookpatch
+from rich.cells import cell_len
 
 from hookpatch import __version__
 from hookpatch._bootstrap.stderr import EXIT_STATUS
@@ -222,6 +223,19 @@ def test_table_in_a_pipe_is_not_folded(home: Environment) -> None:
     shown = on_terminal(home, "list", COLUMNS="80", NO_COLOR="1")
     assert f"{name}:{name} " not in shown
     assert set(map(len, re.findall("aaa+", shown))) == {len(name)}
+
+
+def test_table_on_a_terminal_has_its_columns_below_each_other(home: Environment) -> None:
+    """Each line of a table fits the terminal, and each column begins at one place, also behind wide characters."""
+    home.add_plugin("mine", OPTIONS.replace('"""', '"""\N{CJK UNIFIED IDEOGRAPH-6F22} wide ', 1))
+    for columns in (50, 80):
+        shown = on_terminal(home, "list", COLUMNS=str(columns), NO_COLOR="1")
+        lines = [line for line in shown.splitlines() if line]
+        assert max(map(cell_len, lines)) <= columns
+        (head,) = (line for line in lines if "plugin " in line)
+        verdicts = {cell_len(line.partition("there is")[0]) for line in lines if "there is" in line}
+        assert verdicts == {head.index("fits")}
+        assert sum("there is" in line for line in lines) == 2
 
 
 def test_nothing_to_run_is_a_usage_error(home: Environment) -> None:
