@@ -245,7 +245,7 @@ def _plugin(plugin: Installed, facts: Seen) -> Iterator[Finding]:
         yield Finding(about, f"{plugin.origin} is not the only one to offer this name", mend)
     match facts.status:
         case "commands":
-            yield Finding(about, f"commands: hookpatch {plugin.name}")
+            yield Finding(about, f"commands: hookpatch {plugin.name}{f' {facts.problem}' if facts.problem else ''}")
         case "needs options":
             yield Finding(about, f"needs options: {facts.problem}")
         case "broken" | "not allowed":

@@ -23,7 +23,7 @@ class Seen(NamedTuple):
 
     Attributes:
         status: *patches* or *commands*, or why the plugin could not be asked for its patches.
-        problem: the error behind any other status; else None.
+        problem: the error behind any other status, or the package that the commands lack; else None.
         description: the first line of the plugin's docstring; empty if the plugin was not loaded.
         patches: verb, target and release of each patch, as declared.
         planned: verb, target, finding, reason and warnings of each patch, in the order of a plan.
@@ -79,6 +79,7 @@ def _of_ended(plugin: Installed, end: Exception) -> Seen:
 def see(task: Any) -> Seen:
     """Load a plugin in this process, which is thrown away; return the facts of the plugin."""
     cache.watch_files()
+    from hookpatch._engine.patch.module_lookup import presence_of
     from hookpatch._engine.patch.versions import release_of
     from hookpatch._inspect.plan import plan_alone
     from hookpatch._plugins.host import Host
@@ -90,7 +91,9 @@ def see(task: Any) -> Seen:
         plugin = host.plugin(installed, asked_by)
         description = plugin.description
         if host.has_commands_only(plugin):
-            return Seen("commands", None, description)
+            package = installed.waits_for
+            is_missing = bool(package) and presence_of(package).installed is False
+            return Seen("commands", f"needs {package}, which is not installed" if is_missing else None, description)
         patches = host.patches(plugin, options.get(name, {}))
         targets = plan_alone(installed, patches, options, look)
     except NotAllowed as error:

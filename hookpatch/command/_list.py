@@ -90,7 +90,8 @@ def _row(plugin: Installed, facts: Seen) -> _Row:
         case "patches":
             return _Row(*head, description, *_verdict(facts.planned), list(facts.patches))
         case "commands":
-            return _Row(*head, description, "commands", f"hookpatch {plugin.name}", [])
+            status, words = ("not found" if facts.problem else "commands"), f"hookpatch {plugin.name}"
+            return _Row(*head, description, status, f"{words} {facts.problem}" if facts.problem else words, [])
         case "needs options":
             takes = str(facts.problem).rpartition("it takes ")[2]
             return _Row(*head, description, "needs options", f"needs options ({takes})", [])

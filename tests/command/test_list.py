@@ -93,6 +93,18 @@ def test_list_tells_a_plugin_of_commands_alone_by_its_word(home: Environment) ->
     assert words == ["measure", "Measure", "and", "compare.", "hookpatch", "measure"]
 
 
+def test_list_tells_a_plugin_whose_commands_lack_a_package(home: Environment) -> None:
+    """Commands that need a package, as declared by the distribution, are not shown as usable without the package."""
+    home.add_plugin("measure", COMMANDS, waits_for="packaging")
+    home.add_plugin("weigh", COMMANDS, waits_for="nowhere")
+    lines = rows(hookpatch(home, "list", COLUMNS="300").stdout)
+    assert ["measure", "Measure and compare.", "hookpatch measure"] in lines
+    assert ["weigh", "Measure and compare.", "hookpatch weigh needs nowhere, which is not installed"] in lines
+    found = hookpatch(home, "doctor").stdout
+    assert "commands: hookpatch weigh needs nowhere, which is not installed" in found
+    assert "commands: hookpatch measure\n" in found
+
+
 @pytest.mark.repository
 @pytest.mark.once
 def test_list_tells_the_version_of_the_target(installed_wheels: Environment) -> None:
