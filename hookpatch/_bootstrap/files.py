@@ -7,7 +7,10 @@ import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Final
+    from collections.abc import Callable
+    from typing import Final, TypeVar
+
+    _Result = TypeVar("_Result")
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _READ: Final = (
@@ -42,17 +45,38 @@ def reserve(path: str) -> bool:
     return True
 
 
+def write_new(path: str, text: str) -> bool:
+    """Write a file in one step, as ``write_whole`` does; return False if the name is in use."""
+
+    def put(unfinished: str) -> bool:
+        try:
+            os.link(unfinished, path)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without links: for a moment the file is empty
+            if not reserve(path):
+                return False
+            os.replace(unfinished, path)
+        return True
+
+    return _write(path, text, _OURS, put)
+
+
 def write_whole(path: str, text: str, mode: int = _OURS) -> None:
     """Write a file in one step: a reader finds the former or the new content. Raise OSError, and leave no file behind.
 
     The text is first written under an unforeseeable name: another user cannot plant a link under the name.
     """
+    _write(path, text, mode, lambda unfinished: os.replace(unfinished, path))
+
+
+def _write(path: str, text: str, mode: int, put: Callable[[str], _Result]) -> _Result:
     unfinished = os.path.join(os.path.dirname(path), f".{os.urandom(8).hex()}.unfinished")
     number = os.open(unfinished, _NEW, mode)
     try:
         with os.fdopen(number, "wb") as file:
             file.write(text.encode("utf-8", "backslashreplace"))
-        os.replace(unfinished, path)
+        return put(unfinished)
     finally:
         if os.path.lexists(unfinished):
             os.unlink(unfinished)

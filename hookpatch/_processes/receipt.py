@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, Final, final
 
 from hookpatch._bootstrap import command_line, environment, imports, selection
-from hookpatch._bootstrap.files import make_folder, reserve, write_whole
+from hookpatch._bootstrap.files import make_folder, write_new, write_whole
 from hookpatch._bootstrap.json import written
 from hookpatch._bootstrap.program import INSTALLERS, MULTIPROCESSING, NOT_PATCHED, known_program
 from hookpatch._bootstrap.stderr import of_this_process, write_line
@@ -66,7 +66,7 @@ class ReportFile:
         self._step: list[str] = []
         self._lock: Final = RLock()
         self._patches: Final[dict[tuple[Any, ...], PatchReport]] = {}
-        self._started: Final[list[dict[str, Any]]] = []
+        self._started: Final[list[str]] = []  # as JSON: a process may start thousands, and writes after each start
         self._path = ""
         self._pid = 0
         self._ppid, self._began = os.getppid(), time.time()
@@ -97,7 +97,7 @@ class ReportFile:
         """Note a child process that runs Python, with the id if known; ``after``: the time of the start, if needed."""
         argv = command_line.for_report(argv)
         with self._lock:
-            self._started.append({"pid": pid, "argv": argv, "after": after, "is_program": is_program})
+            self._started.append(written({"pid": pid, "argv": argv, "after": after, "is_program": is_program}))
             self.write()
 
     def replaced(self, argv: Sequence[str]) -> None:
@@ -127,7 +127,6 @@ class ReportFile:
 
     def write(self, ended: bool = False) -> None:
         """Write the file anew."""
-        is_new = False
         with self._lock:
             process = {
                 "format": FORMAT,
@@ -140,33 +139,30 @@ class ReportFile:
                 "written": time.time(),
                 "ended": ended,
                 "asked": selection.asked_names(),
-                "started": self._started,
                 "problems": [*self._step, *self._problems],
                 "patches": [asdict(patch) for patch in self._patches.values()],
             }
-            text = written({"processes": [process]}, indent=2) + "\n"
+            head = written(process, indent=2).removesuffix("\n}")
+            text = f'{{"processes": [{head},\n  "started": [{", ".join(self._started)}]\n}}]}}\n'
             try:
                 if self._path == "" or self._pid != os.getpid():
                     if not os.path.isabs(self._folder):
                         raise OSError("the current folder has been deleted")
                     make_folder(self._folder)
-                    self._path, self._pid, is_new = self._unused_path(), os.getpid(), True
-                write_whole(self._path, text)
+                    self._path, self._pid = self._written_as_new(text), os.getpid()
+                else:
+                    write_whole(self._path, text)
             except (OSError, RecursionError) as error:  # os.makedirs calls itself for each folder of a path
-                if is_new:
-                    with suppress(OSError):
-                        os.unlink(self._path)  # the file is empty
-                    self._path = ""
                 if not self._has_failed:
                     self._has_failed = True
                     path = os.path.join(self._folder, f"hookpatch-{os.getpid()}.json")
                     write_line(f"no report left at {path}: {getattr(error, 'strerror', None) or error}", kind="warning")
 
-    def _unused_path(self) -> str:
-        """Make and return a file not used by a process of another machine or another run."""
+    def _written_as_new(self, text: str) -> str:
+        """Write a file not used by a process of another machine or another run; return the path."""
         for number in range(1, 1000):
             name = f"hookpatch-{os.getpid()}{f'-{number}' if number > 1 else ''}.json"
-            if reserve(path := os.path.join(self._folder, name)):
+            if write_new(path := os.path.join(self._folder, name), text):
                 return path
         raise FileExistsError(17, "a thousand files of this name")
 

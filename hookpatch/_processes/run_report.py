@@ -203,6 +203,8 @@ def _files_in(folder: str) -> tuple[list[_Process], list[str]]:
         if name.startswith("hookpatch-") and name.endswith(".json"):
             try:
                 files.append(_read(os.path.join(folder, name)))
+            except FileNotFoundError:
+                pass  # deleted after the listing
             except (OSError, ValueError) as error:
                 problem = (isinstance(error, OSError) and error.strerror) or error
                 unread.append(f"{name} is no report: {problem}; delete it, or run again with another folder")

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from environments import LOUD, Environment, furnished
 
 import hookpatch
+from hookpatch._processes.receipt import ReportFile
 from hookpatch.errors import SettingError
 
 pytestmark = pytest.mark.once
@@ -302,3 +304,33 @@ def test_command_prints_what_they_left(home: Environment, reports: Path) -> None
     completed = home.run(*command, "--json")
     assert completed.returncode == 1
     assert [len(process["problems"]) for process in json.loads(completed.stdout)["processes"]] == [0, 1]
+
+
+def test_start_of_a_process_costs_the_same_after_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process writes its file after each start; a launcher starts thousands."""
+    monkeypatch.setenv("HOOKPATCH_REPORT", str(tmp_path))
+    monkeypatch.setenv("HOOKPATCH_REPORT_ROOT", "run")
+    file = ReportFile(str(tmp_path))
+
+    def calls(number: int) -> int:
+        count = 0
+
+        def profile(frame: object, event: str, argument: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        sys.setprofile(profile)
+        try:
+            file.started(number, ["python", "worker.py", "a"])
+        finally:
+            sys.setprofile(None)
+        return count
+
+    calls(1)
+    second = calls(2)
+    for number in range(3, 300):
+        file.started(number, ["python", "worker.py"])
+    assert calls(300) == second
+    process, *missing = hookpatch.receipts(tmp_path)
+    assert process.pid == os.getpid()
+    assert sorted(started.pid for started in missing) == [*range(1, 301)]
