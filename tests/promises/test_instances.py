@@ -8,6 +8,7 @@ import pickle
 import threading
 from collections.abc import Callable
 from functools import partial
+from textwrap import dedent
 from types import ModuleType
 from typing import Any, Final
 from weakref import ref
@@ -245,6 +246,129 @@ def test_subclasses(vendor: ModuleType, case: str) -> None:
         assert (read(vendor.Plain()), read(vendor.Child())) == (patched(was), patched(of_child))
         [row] = wider.report()
         assert (row.warnings, str(row.instances)[:7]) == ((), "2 alive")
+
+
+_LATER: Final = """
+    import vendor
+
+    class {name}(vendor.Plain):
+        def __init__(self):
+            super().__init__(5)
+            self.later = True
+        def f(self, x=1): return "later", *super().f(x)
+    """
+
+
+@pytest.mark.parametrize("case", PATCHES)
+@pytest.mark.parametrize("way", ["imported", "made", "made of such a class"])
+def test_subclasses_to_come(
+    vendor: ModuleType, write_module: Callable[[str, str], object], case: str, way: str
+) -> None:
+    """A subclass that comes inside, with an __init__ and a method of its own, is patched from the first instance on."""
+    patch, read, patched = PATCHES[case]
+    write_module("later", _LATER.format(name="Later"))
+    was = ("later", 5, *read(vendor.Plain())[1:]) if read in (_f, _f3) else read(vendor.Plain(5))
+
+    def come() -> type:
+        if way == "imported":
+            import later
+
+            return later.Later  # type: ignore[no-any-return]  # a module written above
+        namespace: dict[str, Any] = {}
+        exec(dedent(_LATER.format(name="Later")), namespace)  # a class without a module
+        later_class: type = namespace["Later"]
+        return type("Last", (later_class,), {}) if "such" in way else later_class
+
+    with pristine(vendor.Plain, vendor.Child), hookpatch.active(patch("vendor:Plain+"), children="local") as session:
+        cls = come()
+        instances = [cls(), cls(), copy.copy(cls())]
+        assert [read(instance) for instance in instances] == [patched(was)] * 3
+        [row] = session.report()
+        assert (row.state, row.warnings, str(row.instances)[:7]) == ("applied", (), "3 alive")
+    assert [read(instance) for instance in instances] == [was] * 3
+    assert [{*vars(instance)} for instance in instances] == [{"n", "own", "later"}] * 3
+    assert {*vars(cls)} & {"__reduce_ex__", "__setstate__", "__copy__"} == set()
+
+
+def test_a_class_that_no_instance_tells_of(vendor: ModuleType) -> None:
+    """Without a call of the base's __init__, the next report finds the class and its instances."""
+
+    class Silent(vendor.Plain):  # type: ignore[misc]  # the fixture is Any
+        def __init__(self) -> None:
+            self.n = 2
+
+        def f(self, x: int = 1) -> Any:
+            return "silent", self.n, x
+
+    with hookpatch.active(
+        hookpatch.wrap("vendor:Plain+().f", loud), hookpatch.replace("vendor:Plain+().n", 9), children="local"
+    ) as session:
+
+        class Later(vendor.Plain):  # type: ignore[misc]  # likewise
+            __init__, f = Silent.__init__, Silent.f
+
+        early = Later()
+        session.report()
+        assert [Silent().f(), early.f(), Later().f()] == [("loud", "silent", 9, 1)] * 3
+    assert early.f() == ("silent", 2, 1)
+
+
+def test_a_method_to_come_that_does_not_fit(vendor: ModuleType) -> None:
+    """A subclass made inside, whose method lacks the parameter: a warning, in the report, too; others are patched."""
+    with hookpatch.active(hookpatch.inject("vendor:Plain+().f", x=7), children="local") as session:
+
+        class Other(vendor.Plain):  # type: ignore[misc]  # the fixture is Any
+            def f(self) -> Any:
+                return "other"
+
+        with pytest.warns(PatchFailedWarning, match=r"not patched: .*x"):
+            assert Other().f() == "other"
+        assert (Other().f(), vendor.Plain(1).f()) == ("other", (1, 7))
+        [row] = session.report()
+        [warning] = row.warnings
+        assert warning.startswith("not patched: instances of a class made inside: vendor:Plain+().f")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("verb", ["wrap", "replace", "derive"])
+def test_others_call_what_the_class_inherits_now(vendor: ModuleType, verb: str, is_first: bool) -> None:
+    """An instance that is not meant calls the inherited method with the patches of the base class, early or late."""
+
+    class Middle(vendor.Plain):  # type: ignore[misc]  # the fixture is Any
+        pass
+
+    class Last(Middle):
+        pass
+
+    vendor.Middle = Middle
+    change = {"wrap": loud, "replace": new, "derive": _times}[verb]
+    of_middle = hookpatch.active(getattr(hookpatch, verb)("vendor:Middle().f", change), children="local")
+    of_base = hookpatch.active(hookpatch.wrap("vendor:Plain.f", lambda w, i, a, k: ("base", *w(*a, **k))))
+    between = hookpatch.wrap(hookpatch.Target.attribute(Middle, "f"), lambda w, i, a, k: ("between", *w(*a, **k)))
+    with of_middle if is_first else of_base, of_base if is_first else of_middle:
+        assert Last().f() == ("base", 0, 1)
+        assert Middle().f() != Last().f()
+    with hookpatch.active(between), of_middle, of_base:
+        assert Last().f() == ("between", "base", 0, 1)
+
+
+def test_another_patch_between_class_and_subclass(vendor: ModuleType) -> None:
+    """A slot filled by another session between both does not let the wrapper run twice, nor not at all."""
+
+    class Middle(vendor.Plain):  # type: ignore[misc]  # the fixture is Any
+        pass
+
+    with (
+        hookpatch.active(hookpatch.wrap("vendor:Plain+().f", loud), children="local"),
+        hookpatch.active(
+            hookpatch.wrap(hookpatch.Target.attribute(Middle, "f"), lambda w, i, a, k: ("middle", *w(*a, **k)))
+        ),
+    ):
+
+        class Last(Middle):
+            pass
+
+        assert (Middle().f(), Last().f()) == (("middle", "loud", 0, 1), ("middle", "loud", 0, 1))
 
 
 @pytest.mark.parametrize("case", PATCHES)

@@ -7,10 +7,11 @@ A class has no single place of making all instances. hookpatch patches these met
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FunctionType
 from typing import Any, Final, TypeAlias
 
-from hookpatch._engine.instances.meant import IsMeant, Meant, OfInstances, owners_of
+from hookpatch._engine.instances.meant import IsMeant, Meant, OfInstances, Owners
 from hookpatch._engine.patch.patch import Patch, wrap
 from hookpatch._engine.patch.target import Target
 from hookpatch._engine.slots.attribute import AttributeSlot
@@ -22,15 +23,23 @@ _WHY: Final = "tells of the instances made inside"
 
 
 def of_making(of: OfInstances, born: Born) -> Iterator[tuple[AttributeSlot, Patch]]:
-    """Yield the slots, each with a patch, that notice the new instances of a class."""
+    """Yield the slots, each with a patch, that notice the new instances of a class: slots not yielded before."""
     meant = of.meant
     if not of.has_entries or meant.parts is not None:
         return
     if type(inner(along_mro(type(meant.cls), "__call__"))) is FunctionType:  # may change instances after __init__
         yield _around(type(meant.cls), "__call__", _after_call(meant, born))
         return
-    for owner in owners_of(meant, "__init__"):
-        yield _around(owner, "__init__", _after_init(meant.at(owner, "__init__"), born))
+    owners = meant.owners("__init__")
+    for owner in owners.new():
+        is_meant = meant.at(owner, "__init__")
+        # A subclass made just now, with an __init__ of its own that has no layer yet, is heard of in the base class.
+        takes = partial(_is_meant_or_new, is_meant, owners) if meant.with_subclasses else is_meant
+        yield _around(owner, "__init__", _after_init(takes, born))
+
+
+def _is_meant_or_new(is_meant: IsMeant, owners: Owners, instance: Any) -> bool:
+    return is_meant(instance) or owners.is_new(type(instance))
 
 
 def _around(owner: type, name: str, wrapper: Callable[..., Any]) -> tuple[AttributeSlot, Patch]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final, final
 from weakref import ReferenceType, ref
 
@@ -69,6 +69,13 @@ class Living:
         if instances and len(self._without) == len(instances) and self._patch.target is not None:
             remedy = "add=True adds it" if self._patch.verb == "replace" else ""
             raise missing(self._without[0], self._patch.target, self._owner, remedy=remedy)
+
+    def adopt_kinds(self, kinds: Collection[type]) -> None:
+        """Patch the living instances of some classes, which no birth has told of; raise like ``adopt_all``."""
+        for instance in self.meant.living():
+            if type(instance) in kinds and id(instance) not in self._known:
+                self._adopt(instance)
+                self._made += 1
 
     def born(self, instance: Any) -> Site | None:
         """Patch a new instance, or an instance with a state just set by other code; raise like ``adopt_all``.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, final
 
 from hookpatch._engine.patch.describe import describe
@@ -30,6 +30,7 @@ class Meant:
     cls: type
     with_subclasses: bool
     parts: Mapping[int, Any] | None = None
+    _owners: dict[str, Owners] = field(default_factory=dict)
 
     def takes(self, instance: Any) -> bool:
         """Return True if an object is meant. No foreign code runs: the class is compared, not asked."""
@@ -37,12 +38,16 @@ class Meant:
 
     def is_of(self, kind: type) -> bool:
         """Return True if instances of a class are meant."""
-        return kind is self.cls or (self.with_subclasses and self.cls in mro(kind))
+        return _is_of(kind, self.cls, self.with_subclasses)
+
+    def owners(self, name: str) -> Owners:
+        """Return the classes in which meant instances find the method of a name."""
+        return self._owners.setdefault(name, Owners(self.cls, self.with_subclasses, name))
 
     @property
     def kinds(self) -> list[type]:
         """The classes of meant instances, as of now."""
-        return [*classes(self.cls)] if self.with_subclasses else [self.cls]
+        return _kinds(self.cls, self.with_subclasses)
 
     def living(self) -> list[Any]:
         """Return the meant living instances known to the garbage collector."""
@@ -83,12 +88,13 @@ class Meant:
                 return type(instance) is cls and (parts is None or id(instance) in parts)
 
             return is_exact
-        looks_up: dict[type, bool] = {kind: _owner(kind, name, cls) is owner for kind in self.kinds}
+        owners = self.owners(name)
+        looks_up: dict[type, bool] = {kind: owners.of(kind) is owner for kind in self.kinds}
 
         def is_meant(instance: Any) -> bool:
             kind = type(instance)
             if kind not in looks_up:  # a new subclass
-                looks_up[kind] = cls in mro(kind) and _owner(kind, name, cls) is owner
+                looks_up[kind] = owners.of(kind) is owner
             if parts is not None and getattr(kind, "get_base", None) is not None:
                 instance = behind_proxy(instance)
             return looks_up[kind] and (parts is None or id(instance) in parts)
@@ -126,6 +132,14 @@ class OfInstances:
     has_entries: bool
 
 
+def _is_of(kind: type, cls: type, with_subclasses: bool) -> bool:
+    return kind is cls or (with_subclasses and cls in mro(kind))
+
+
+def _kinds(cls: type, with_subclasses: bool) -> list[type]:
+    return [*classes(cls)] if with_subclasses else [cls]
+
+
 def _instances_of(kinds: Sequence[type]) -> list[Any]:
     """Return the living instances of some classes: an instance refers to the class."""
     ids = {*map(id, kinds)}
@@ -133,17 +147,53 @@ def _instances_of(kinds: Sequence[type]) -> list[Any]:
     return [instance for instance in objects if id(type(instance)) in ids]
 
 
-def owners_of(meant: Meant, name: str) -> list[type]:
-    """Return the classes in which meant instances find the method of a name."""
-    return list({id(owner): owner for kind in meant.kinds if (owner := _owner(kind, name, meant.cls))}.values())
+@final
+class Owners:
+    """The classes in which meant instances find a method; subclasses made later, too.
 
+    Each class of instances keeps its owner, although other patches put values into classes between. So each call finds
+    one layer.
+    """
 
-def _owner(kind: type, name: str, cls: type) -> type | None:
-    """Return the class down to ``cls`` in which instances of a class find a name; ``cls`` for an inherited name."""
-    for base in mro(kind):
-        if base is cls or name in vars(base):
-            return base
-    return None
+    __slots__ = ("_cls", "_done", "_name", "_of", "_with_subclasses")
+
+    def __init__(self, cls: type, with_subclasses: bool, name: str) -> None:
+        self._cls: Final = cls
+        self._with_subclasses: Final = with_subclasses
+        self._name: Final = name
+        self._of: dict[int, tuple[type, type | None]] = {}  # by the id of a class of instances
+        self._done: Final[set[int]] = set()  # the ids of owners with a layer
+        self._of = {id(kind): (kind, self._found(kind, set())) for kind in _kinds(cls, with_subclasses)}
+
+    def of(self, kind: type) -> type | None:
+        """Return the owner for instances of a class; None for instances that are not meant."""
+        if id(kind) not in self._of:
+            self._of[id(kind)] = kind, self._found(kind, {id(owner) for _, owner in [*self._of.values()]})
+        return self._of[id(kind)][1]
+
+    def _found(self, kind: type, owners: set[int]) -> type | None:
+        for base in mro(kind) if _is_of(kind, self._cls, self._with_subclasses) else ():
+            is_owner = id(base) in owners or (id(base) not in self._of and self._name in vars(base))
+            if is_owner or base is self._cls:
+                return base
+        return None
+
+    def all(self) -> list[type]:
+        """Return the owners for the classes of instances as of now."""
+        owners = [self.of(kind) for kind in _kinds(self._cls, self._with_subclasses)]
+        return [*{id(owner): owner for owner in owners if owner is not None}.values()]
+
+    def new(self) -> Iterator[type]:
+        """Yield each owner that was not yielded before. An owner is noted when the next is asked for."""
+        for owner in self.all():
+            if id(owner) not in self._done:
+                yield owner
+                self._done.add(id(owner))
+
+    def is_new(self, kind: type) -> bool:
+        """Return True if instances of a class are meant, and their owner was not yielded yet."""
+        owner = self.of(kind)
+        return owner is not None and id(owner) not in self._done
 
 
 def is_method(cls: type, name: str) -> bool:

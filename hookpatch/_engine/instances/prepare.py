@@ -9,7 +9,7 @@ from hookpatch._bootstrap import imports
 from hookpatch._engine.instances.births import of_making
 from hookpatch._engine.instances.exchange import Exchange
 from hookpatch._engine.instances.living import Living
-from hookpatch._engine.instances.meant import Meant, OfInstances, is_method, owners_of
+from hookpatch._engine.instances.meant import Meant, OfInstances, is_method
 from hookpatch._engine.instances.methods import OnlyFor, for_one, goes_into_class
 from hookpatch._engine.instances.parts import parts_of
 from hookpatch._engine.instances.travel import hear, of_copies
@@ -66,7 +66,7 @@ def prepared(patch: Patch, module: ModuleType | None, owner: str, home: ModuleTy
         raise TargetRefused(patch.address, owner, f"{problem}; patch {of_class}")
     has_dict = cls.__dictoffset__ != 0
     if is_method(cls, name) and goes_into_class(patch):
-        slots = tuple(AttributeSlot(definer, name) for definer in owners_of(meant, name))
+        slots = tuple(AttributeSlot(definer, name) for definer in meant.owners(name).all())
         for slot in slots:
             check_slot(patch, slot, own_beneath(slot), owner)
         return OfInstances(meant, name, slots, has_dict and cls.__weakrefoffset__ != 0)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from hookpatch._engine.instances.births import Born
-from hookpatch._engine.instances.meant import IsMeant, Meant, OfInstances, owners_of
+from hookpatch._engine.instances.meant import IsMeant, Meant, OfInstances
 from hookpatch._engine.instances.slot import InstanceSlot
 from hookpatch._engine.patch.patch import Patch, replace, wrap
 from hookpatch._engine.patch.target import Target
@@ -32,14 +32,17 @@ def hear(meant: Meant, born: Born) -> Callable[[], object]:
 
 
 def of_copies(of: OfInstances, born: Born) -> Iterator[tuple[AttributeSlot, Patch]]:
-    """Yield the slots, each with a patch, that keep patched values out of copies and pickles, and notice new copies."""
-    for owner in owners_of(of.meant, "__reduce_ex__"):
+    """Yield the slots, each with a patch, that keep patched values out of copies and pickles, and notice new copies.
+
+    A slot is yielded once.
+    """
+    for owner in of.meant.owners("__reduce_ex__").new():
         yield _around(owner, "__reduce_ex__", partial(_reduce, of.name))
     for name in ("__copy__", "__deepcopy__"):
-        for owner in owners_of(of.meant, name):
+        for owner in of.meant.owners(name).new():
             if along_mro(owner, name) is not ABSENT:
                 yield _around(owner, name, partial(_copied, of.name, of.meant, born))
-    for owner in owners_of(of.meant, "__setstate__"):
+    for owner in of.meant.owners("__setstate__").new():
         slot = AttributeSlot(owner, "__setstate__")
         if beneath(slot) is ABSENT:
             yield slot, replace(Target.attribute(owner, "__setstate__"), _set_state, add=True, why=_WHY)

@@ -140,8 +140,10 @@ class Layer:
         is_plain = not (self.ended or self.is_gated or self._left) and self.only is None
         return is_plain and self.patch.verb in GIVING_VERBS
 
-    def value(self, below: Any, slot: Slot) -> Any:
+    def value(self, below: Any, slot: Slot, inherited: Callable[[], Any] | None = None) -> Any:
         """Return the value to put over ``below``: given, derived, or ABSENT.
+
+        ``inherited``: makes the function that objects not meant call, if ``below`` is inherited.
 
         Raises:
             SignatureError: the derived value does not take the calls that the original takes.
@@ -152,7 +154,7 @@ class Layer:
             self._note_effect(_STOOD_THERE if alike(change, below) else "")
             if type(change) is cached_property and change.attrname is None:
                 _tell_its_name(change, slot)
-            return self._as_narrowed(below, self._as_counted(change, slot))
+            return self._as_narrowed(below, self._as_counted(change, slot), inherited)
         if self.patch.verb == "remove":
             return ABSENT
         if id(below) not in self._derived:
@@ -167,7 +169,7 @@ class Layer:
                 _derived_values[id(inner(new_value))] = inner(new_value)
         new_value = self._derived[id(below)][1]
         self._note_effect(_GAVE_BACK if alike(new_value, below) else "")
-        return self._as_narrowed(below, self._as_counted(new_value, slot))
+        return self._as_narrowed(below, self._as_counted(new_value, slot), inherited)
 
     def _new_value(self, below: Any, slot: Slot) -> Any:
         if self.patch.verb == "derive":
@@ -182,12 +184,13 @@ class Layer:
         """True when the value of the layer is for some objects alone, and the value below for all others."""
         return self.only is not None and not self.wraps
 
-    def _as_narrowed(self, below: Any, value: Any) -> Any:
+    def _as_narrowed(self, below: Any, value: Any, inherited: Callable[[], Any] | None) -> Any:
         """Return the function that calls a value for some objects, the same each time; the value itself if for all."""
         if self.only is None:
             return value
         if id(below) not in self._narrowed:
-            self._narrowed.setdefault(id(below), (below, self.only.between(below, value)))
+            for_others = below if inherited is None else inherited()
+            self._narrowed.setdefault(id(below), (below, self.only.between(for_others, value)))
         return self._narrowed[id(below)][1]
 
     def _as_counted(self, value: Any, slot: Slot) -> Any:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from types import FunctionType
 from typing import Any, TypeAlias, final
 
 from hookpatch._bootstrap.interrupts import is_interrupt
@@ -15,11 +17,11 @@ from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.patch import MAKING_VERBS
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.slot_state import SlotState
-from hookpatch._engine.site.stand_in import StandIn
+from hookpatch._engine.site.stand_in import StandIn, inherited
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.guard import check_callable
 from hookpatch._engine.slots.resolve import missing
-from hookpatch._engine.slots.slot import ABSENT, inner
+from hookpatch._engine.slots.slot import ABSENT, Slot, inner
 from hookpatch.errors import TargetRefused
 
 Run: TypeAlias = tuple[StandIn, list[Layer]]  # adjacent call layers, and their stand-in
@@ -71,7 +73,9 @@ class SlotBefore:
                 if value is ABSENT and layer.patch.verb in MAKING_VERBS:
                     assert layer.patch.target is not None  # only enter has none
                     raise missing(self.state.slot, layer.patch.target, layer.owner)
-                over = layer.value(value, self.state.slot)
+                is_inherited = value is self.state.base and self.state.original is ABSENT
+                inherits = partial(_inherited, self.state.slot, value) if is_inherited else None
+                over = layer.value(value, self.state.slot, inherits)
                 value, own = self._callable(over, layer) if isinstance(self.state.slot, FunctionSlot) else over, True
             except Exception as error:
                 if (adding and not layer.is_left_out) or is_interrupt(error):
@@ -121,3 +125,9 @@ class SlotBefore:
             ):
                 return candidate
         return StandIn(stand_in.base, self.state.slot, own) if stand_in in self.stand_ins else stand_in
+
+
+def _inherited(slot: Slot, value: Any) -> Any:
+    """Return a function that looks an inherited method up at each call; the value itself if it is no function."""
+    is_in_class = slot.in_class is not None and isinstance(value, FunctionType)
+    return inherited(slot, value, value) if is_in_class else value

@@ -56,7 +56,7 @@ class StandIn:
         elif (
             isinstance(self._callee, FunctionType) or (inherits and isinstance(self._callee, _METHODS))
         ) and functions_stand_in():
-            self._bottom = _inherited(slot, self._callee, base) if inherits else self._callee
+            self._bottom = inherited(slot, self._callee, base) if inherits else self._callee
             like: Any = self._callee if isinstance(self._callee, FunctionType) else self._bottom
             self._top = Trampoline(like, self._bottom, self._binds)
             self.value = self._top.function if base is self._callee else type(base)(self._top.function)
@@ -262,7 +262,7 @@ def _calling(value: Callable[..., Any], like: FunctionType) -> FunctionType:
     return cast(FunctionType, wraps(like)(below))
 
 
-def _inherited(slot: Slot, like: Any, base: Any) -> FunctionType:
+def inherited(slot: Slot, like: Any, base: Any) -> FunctionType:
     """Return a function that looks the inherited method up at each call: the base class may be patched, too."""
     owner, name = slot.in_class, cast(AttributeSlot, slot).name
     if isinstance(base, staticmethod):

@@ -1,14 +1,14 @@
-"""An applied layer: look at the slot, restore the slot, and note both in the entry of the patch."""
+"""Applied layers: look at the slot, restore the slot, and note both in the entry of the patch."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import FunctionType
-from typing import Final, Protocol, final
-from weakref import ref
+from typing import TYPE_CHECKING, Any, Final, Protocol, final
+from weakref import WeakSet, ref
 
 from hookpatch._bootstrap.imports import Watch
 from hookpatch._bootstrap.interrupts import is_interrupt
@@ -22,9 +22,13 @@ from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.originals import beneath
 from hookpatch._engine.slots.part import ClassSlot
 from hookpatch._engine.slots.slot import Slot, inner
-from hookpatch._session.ledger import Entry, Requested
+from hookpatch._session.ledger import Entry, Requested, State
 from hookpatch._session.lifecycle import overwritten
 from hookpatch.errors import DisplacedWarning, HookpatchWarning, PatchFailedWarning
+
+if TYPE_CHECKING:
+    from hookpatch._engine.instances.exchange import Exchange
+    from hookpatch._engine.instances.living import Living
 
 
 @final
@@ -112,6 +116,59 @@ class AppliedLayer:
         if entry.state in ("overwritten", "displaced"):
             message = f"{request.patch.address} of {request.owner}: {entry.reason}"
             warnings.warn(message, DisplacedWarning, stacklevel=2)
+
+
+def _nothing() -> None: ...
+
+
+def _unheard(instance: object) -> None: ...
+
+
+@final
+@dataclass(slots=True, eq=False)
+class AppliedInstances:
+    """The layers of a patch over instances, or over the class. Each layer has an entry outside of all reports."""
+
+    entry: Entry
+    living: Living | Exchange
+    deaf: Callable[[], object] = _nothing  # ends the hearing of new instances
+    born: Callable[[Any], None] = _unheard  # called with each new instance
+    hears_copies: bool = False
+    spread: Callable[[], None] = _nothing  # applies the patch to subclasses that have come since
+    kinds: WeakSet[type] = field(default_factory=WeakSet)  # the classes of instances with the patch
+    library: Watch | None = None  # waits for torch, for all layers
+    layers: dict[Site, AppliedLayer] = field(default_factory=dict)  # GIL: a change is one operation
+
+    def look(self) -> None:
+        """Note the state of all instances as the state of the patch."""
+        self.spread()
+        for applied in list(self.layers.values()):
+            applied.look()
+        states = self._states()
+        self.entry.compared(self._where("overwritten") if "overwritten" in states else None)
+        self.entry.instances = self.living.count()
+        self.entry.left_out = self.living.meant.left_out()
+
+    def differences(self) -> list[str]:
+        """Return in words the side effects of the patch on a call: the same for all instances."""
+        return next((applied.differences() for applied in list(self.layers.values())), [])
+
+    def ended(self) -> None:
+        """Note the worst ending of all layers as the patch's ending; each layer's own entry has the layer's ending."""
+        states = self._states()
+        worst = next((state for state in _WORST_FIRST if state in states), None)
+        self.entry.become(worst or "restored", worst and self._where(worst))
+
+    def _states(self) -> set[State]:
+        return {applied.entry.state for applied in list(self.layers.values()) if applied.entry is not None}
+
+    def _where(self, state: State) -> str:
+        entries = [applied.entry for applied in list(self.layers.values()) if applied.entry is not None]
+        reasons = [str(entry.reason) for entry in entries if entry.state == state]
+        return f"{reasons[0]}; of {len(reasons)} of {len(entries)}" if len(entries) > 1 else reasons[0]
+
+
+_WORST_FIRST: Final[tuple[State, ...]] = ("failed", "overwritten", "displaced", "dormant", "unlinked")
 
 
 class AwaitsLibrary(Protocol):

@@ -5,13 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from types import ModuleType
-from typing import Any, Final, final
+from typing import Any, final
 
 from hookpatch._bootstrap import imports
-from hookpatch._bootstrap.imports import Watch
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.instances import prepare
 from hookpatch._engine.instances.exchange import Exchange
@@ -23,64 +21,16 @@ from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import site_at
 from hookpatch._engine.slots import guard
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.originals import own_beneath
 from hookpatch._engine.slots.resolve import seen_from
 from hookpatch._engine.slots.slot import Slot
 from hookpatch._plugins import notify
-from hookpatch._session.ledger import Entry, State
-from hookpatch._session.lifecycle.applied import AppliedLayer, undo
+from hookpatch._session.ledger import Entry
+from hookpatch._session.lifecycle.applied import AppliedInstances, AppliedLayer, undo
 from hookpatch._session.lifecycle.layers import LayersLifecycle, forget
 from hookpatch._session.lifecycle.lifecycle import Gone
 from hookpatch.errors import HookpatchError, PatchFailedWarning
-
-
-def _nothing() -> None: ...
-
-
-def _unheard(instance: object) -> None: ...
-
-
-@final
-@dataclass(slots=True, eq=False)
-class AppliedInstances:
-    """The layers of a patch over instances, or over the class. Each layer has an entry outside of all reports."""
-
-    entry: Entry
-    living: Living | Exchange
-    deaf: Callable[[], object] = _nothing  # ends the hearing of new instances
-    born: Callable[[Any], None] = _unheard  # called with each new instance
-    hears_copies: bool = False
-    library: Watch | None = None  # waits for torch, for all layers
-    layers: dict[Site, AppliedLayer] = field(default_factory=dict)  # GIL: a change is one operation
-
-    def look(self) -> None:
-        """Note the state of all instances as the state of the patch."""
-        for applied in list(self.layers.values()):
-            applied.look()
-        states = self._states()
-        self.entry.compared(self._where("overwritten") if "overwritten" in states else None)
-        self.entry.instances = self.living.count()
-        self.entry.left_out = self.living.meant.left_out()
-
-    def differences(self) -> list[str]:
-        """Return in words the side effects of the patch on a call: the same for all instances."""
-        return next((applied.differences() for applied in list(self.layers.values())), [])
-
-    def ended(self) -> None:
-        """Note the worst ending of all layers as the patch's ending; each layer's own entry has the layer's ending."""
-        states = self._states()
-        worst = next((state for state in _WORST if state in states), None)
-        self.entry.become(worst or "restored", worst and self._where(worst))
-
-    def _states(self) -> set[State]:
-        return {applied.entry.state for applied in list(self.layers.values()) if applied.entry is not None}
-
-    def _where(self, state: State) -> str:
-        entries = [applied.entry for applied in list(self.layers.values()) if applied.entry is not None]
-        reasons = [str(entry.reason) for entry in entries if entry.state == state]
-        return f"{reasons[0]}; of {len(reasons)} of {len(entries)}" if len(entries) > 1 else reasons[0]
-
-
-_WORST: Final[tuple[State, ...]] = ("failed", "overwritten", "displaced", "dormant", "unlinked")
 
 
 @final
@@ -148,15 +98,63 @@ class InstancesLifecycle(LayersLifecycle):
         living = Living(of_instances, patch, self._owner, lay)
         applied = AppliedInstances(entry, living)
         with self._all_or_none(applied):
-            for slot in of_instances.in_class:
-                only = prepare.OnlyFor(of_instances.meant.at(slot.owner, of_instances.name))
-                self._lay_quietly(applied, *self._layer(site_at(slot), only, entry.tally))
-            applied.born = born = partial(self._born, living)
-            applied.deaf = prepare.hear(of_instances.meant, born)
-            self._hook(applied, prepare.of_making(of_instances, born))
+            applied.born = partial(self._born, living, applied)
+            applied.deaf = prepare.hear(of_instances.meant, applied.born)
+            for refused in self._lay_in_classes(applied, living):
+                raise refused
             if not of_instances.in_class:
                 self._hook_copies(applied)
             living.adopt_all()
+        if of_instances.meant.with_subclasses and of_instances.meant.parts is None:
+            applied.spread = partial(self._spread, applied, living)
+            if self._further_watch is None:
+                self._watch_further(imports.Watch(imports.ANY, self._look_at_classes))
+
+    def _lay_in_classes(self, applied: AppliedInstances, living: Living) -> list[HookpatchError]:
+        """Apply the patch to the methods of all classes without a layer, and notice new instances of the classes.
+
+        Return why the patch does not fit a method.
+        """
+        of_instances, refused = living.of, []
+        for owner in of_instances.meant.owners(of_instances.name).new() if of_instances.in_class else ():
+            slot = AttributeSlot(owner, of_instances.name)
+            only = prepare.OnlyFor(of_instances.meant.at(owner, of_instances.name))
+            try:
+                guard.check_slot(self._request.patch, slot, own_beneath(slot), self._owner)
+                self._lay_quietly(applied, *self._layer(site_at(slot), only, applied.entry.tally))
+            except HookpatchError as error:
+                refused.append(error)
+        self._hook(applied, prepare.of_making(of_instances, applied.born))
+        if applied.hears_copies:
+            self._hook(applied, prepare.of_copies(of_instances, applied.born))
+        applied.kinds.update(of_instances.meant.kinds)
+        return refused
+
+    # --- subclasses that come later
+
+    def _look_at_classes(self, module: ModuleType) -> None:
+        """Apply the patch to the subclasses in a module executed just now, inside a foreign import."""
+        classes = [value for value in [*vars(module).values()] if issubclass(type(value), type)]
+        for instances in self._instances:
+            if any(instances.living.meant.is_of(cls) and cls not in instances.kinds for cls in classes):
+                instances.spread()
+
+    def _spread(self, applied: AppliedInstances, living: Living) -> None:
+        """Apply the patch to subclasses that have come since, and to their instances."""
+        new = [kind for kind in living.meant.kinds if kind not in applied.kinds]
+        if self._ended or not new:
+            return
+        earlier = {*applied.layers}
+        refused = self._lay_in_classes(applied, living)
+        try:
+            living.adopt_kinds(new)
+        except HookpatchError as error:
+            refused.append(error)
+        _notify([site for site in list(applied.layers) if site not in {*earlier, *self._unseen}])
+        for problem in refused:
+            message = f"not patched: instances of a class made inside: {problem}"
+            applied.entry.warnings = (*applied.entry.warnings, message)
+            warnings.warn(message, PatchFailedWarning, stacklevel=4)
 
     def _await_home(self, name: str) -> None:
         """Apply the patch after the import of the module with the object given as of=."""
@@ -249,14 +247,15 @@ class InstancesLifecycle(LayersLifecycle):
             self._hook(instances, prepare.of_copies(instances.living.of, instances.born))
             instances.hears_copies = True  # last: an interrupted look is repeated
 
-    def _born(self, living: Living, instance: Any) -> None:
+    def _born(self, living: Living, applied: AppliedInstances, instance: Any) -> None:
         """Patch an instance made just now, amid foreign code."""
         if self._ended:
             return
         try:
+            if type(instance) not in applied.kinds:
+                applied.spread()
             if (site := living.born(instance)) is not None:
-                for failure in notify.sites_changed([site]):
-                    warnings.warn(str(failure), PatchFailedWarning, stacklevel=4)
+                _notify([site])
         except Exception as error:
             if is_interrupt(error):
                 raise
@@ -282,3 +281,9 @@ class InstancesLifecycle(LayersLifecycle):
         super().forget()
         for entry in entries:
             forget(entry)
+
+
+def _notify(sites: list[Site]) -> None:
+    """Notify the plugins that sites have changed, amid foreign code."""
+    for failure in notify.sites_changed(sites):
+        warnings.warn(str(failure), PatchFailedWarning, stacklevel=5)
