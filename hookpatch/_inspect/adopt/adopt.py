@@ -42,8 +42,8 @@ def adopted(request: list[Any]) -> dict[str, Any]:
 
 def _adopted(apply: str, undo_address: str | None, modules: Sequence[str]) -> dict[str, Any]:
     home = apply.partition(":")[0]
-    for name in (home, *modules):
-        import_module(name)
+    for name in (home, *modules, *([undo_address.partition(":")[0]] if undo_address else [])):
+        import_module(name)  # the undo's module, too: it may keep the originals
     changes = Changes(home)
     result = value_at(apply)()
     is_inert = not (changes.of_apply() or changes.of_no_slot() or changes.of_entries())

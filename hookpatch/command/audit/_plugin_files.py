@@ -12,11 +12,12 @@ from hookpatch.command._new import files_for, words_for
 
 _TEMPLATE: Final = Path(__file__).parent / "_adopted"
 _BODIES: Final = {  # of the context manager that applies and undoes
-    "function": """    value_at("{apply}")()
+    "function": """    undo = value_at("{undo}")
+    value_at("{apply}")()
     try:
         yield
     finally:
-        value_at("{undo}")()""",
+        undo()""",
     "method": """    patcher = value_at("{apply}")()
     try:
         yield

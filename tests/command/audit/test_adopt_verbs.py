@@ -351,6 +351,13 @@ def test_an_undo_that_works_is_entered(place: Place, way: str) -> None:
     assert "('fixes>=1.0,<2', 'vendor>=1.0,<2')" in text
 
 
+def test_an_undo_in_a_module_that_keeps_the_original(place: Place) -> None:
+    """The module of the undo function is imported before the patches, so the original it keeps is the original."""
+    place.install("undoing", "import vendor\nkept = vendor.short\ndef undo(): vendor.short = kept")
+    answer = place.adopt("import vendor\ndef apply(): vendor.short = len", "--undo", "undoing:undo")
+    assert (verbs(answer), answer["left"]) == ({"vendor:short": "enter"}, [])
+
+
 def test_an_undo_that_forgets_is_not_entered(place: Place) -> None:
     """An undo that leaves a patch is no undo: each slot has its own patch, or a reason."""
     source = f"{PATCHING}\n    def forgets():\n        vendor.scaled = original[0]\n    {WAYS['function']}\n"
