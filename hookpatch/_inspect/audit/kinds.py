@@ -36,6 +36,8 @@ OF_PYTHON: Final = frozenset(
         "__firstlineno__",
         "__type_params__",
         "__conditional_annotations__",
+        "__dataclass_fields__",
+        "__dataclass_params__",
     ]
 )
 

@@ -464,9 +464,12 @@ REGISTRIES = """
     @contextlib.contextmanager
     def applied():
         held = dict(shop.NORMS)
-        shop.NORMS.update(lama=fast, new=Fast)
+        shop.NORMS.update({"lama": fast, "new": Fast, shop.QuenNorm: fast})
+        shop.QuenNorm = Fast
         yield
+        shop.QuenNorm = original["quen"]
         del shop.NORMS["new"]
+        shop.NORMS[shop.QuenNorm] = shop.QuenNorm
         shop.NORMS["lama"] = held["lama"]
 
     key = object()
@@ -511,8 +514,12 @@ def test_entries_of_registries(place: Place) -> None:
 
 
 def test_entries_with_an_undo_are_entered(place: Place) -> None:
-    """A context manager that restores the entries of a registry becomes a single patch."""
+    """A context manager that restores the entries of a registry becomes a single patch.
+
+    A class that is a key is the class before the patches, though its name has another class inside.
+    """
     place.install("shop", f"{VENDOR}{REGISTRY}")
     answer = place.adopt(f"{REGISTRIES}\n    apply = applied\n")
-    assert verbs(answer) == {"shop:NORMS['lama']": "enter", "shop:NORMS['new']": "enter"}
+    slots = ["shop:NORMS['lama']", "shop:NORMS['new']", "shop:NORMS[shop:QuenNorm]", "shop:QuenNorm"]
+    assert verbs(answer) == dict.fromkeys(slots, "enter")
     assert answer["left"] == []
