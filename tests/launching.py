@@ -22,7 +22,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from launching_programs import INHERITS, OF_ROOT, PROGRAMS
+from launching_programs import INHERITS, OF_ROOT, PATIENCE, PROGRAMS
 
 import hookpatch
 
@@ -303,7 +303,7 @@ def _launch(start: Callable[[str], None], path: Path) -> dict[str, Any]:
             start(str(path))
         except Exception as raised:
             error = f"{type(raised).__name__}: {raised}"
-    until = time.monotonic() + 5
+    until = time.monotonic() + PATIENCE
     while "nohup" in path.name and not (path.exists() and path.read_text()) and time.monotonic() < until:
         time.sleep(0.01)
     output = path.read_text() if path.exists() else ""

@@ -88,10 +88,10 @@ class Host:
             return self._plugins[installed]
         with _Asking(installed, "when it was loaded", "; fix or uninstall it"):
             module = import_module(installed.module)
-        options = getattr(module, "Options", None)
+            options = getattr(module, "Options", None)
+            relations = {id(value): value for value in vars(module).values() if isinstance(value, Relations)}
         if options is not None and not dataclasses.is_dataclass(options):
             raise _error(installed, f"has an Options that is no dataclass: {options!r}")
-        relations = {id(value): value for value in vars(module).values() if isinstance(value, Relations)}
         if len(relations) > 1:
             raise _error(installed, "has more than one hookpatch.Relations; make them one")
         if self._pluggy.is_registered(module):
@@ -117,7 +117,8 @@ class Host:
         Raise OptionsError if the options do not fit, and PluginError if the plugin yields other objects than patches.
         """
         name, installed = plugin.name, plugin.installed
-        typed = options_of(plugin.options_type, options, name, installed.origin)
+        with _Asking(installed, "when its options were made"):
+            typed = options_of(plugin.options_type, options, name, installed.origin)
         missing = f"has no hookpatch_patches marked with hookpatch.hookimpl in {plugin.module.__name__}"
         hook = self._hook(plugin, "hookpatch_patches", missing)
         with _Asking(installed, "when asked for its patches"):
@@ -202,7 +203,7 @@ class _Asking:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self._guard.end()
-        if error is None or isinstance(error, PluginError) or not is_of_code(error):
+        if error is None or isinstance(error, (PluginError, OptionsError)) or not is_of_code(error):
             return
         if isinstance(error, ProcessEnd):
             raise _error(self._installed, f"called {error} {self._when}{self._remedy}") from error

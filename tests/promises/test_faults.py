@@ -50,6 +50,9 @@ RAISES: Final = {
     "os_exit": "import os; os._exit(0)",
     "os_exit_by_name": "from os import _exit; _exit(3)",
 }
+OPTIONS: Final = {
+    f"{name}_in_options": RAISES[name].replace("\n    ", "; ") for name in ("exit", "base_exception", "os_exit")
+}
 IN_HOOK: Final = {f"{name}_in_hook": RAISES[name] for name in ("exit", "interrupt", "base_exception", "os_exit")}
 ENDS: Final = {
     "ends_process": "import posix; posix._exit(0)",
@@ -69,6 +72,15 @@ def source(name: str) -> str:
     """Return the source of a plugin with a fault."""
     if name in IN_HOOK:
         return LOUDER.replace('yield hookpatch.wrap("vendor:speak", louder)', IN_HOOK[name] + "\n        yield")
+    if name in OPTIONS:
+        made = f"def __post_init__(self): {OPTIONS[name]}"
+        lines = (
+            "from dataclasses import dataclass",
+            "@dataclass",
+            f"class Options:\n        {made}",
+            "import hookpatch",
+        )
+        return LOUDER.replace("import hookpatch", "\n    ".join(lines)).replace("patches()", "patches(options)")
     code = (RAISES | ENDS | DOES)[name]
     return LOUDER.replace("import hookpatch", f"{code}\n    import hookpatch")
 
@@ -76,7 +88,7 @@ def source(name: str) -> str:
 @pytest.fixture(scope="module")
 def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """Make an environment with a plugin for each fault, a good plugin, and a plugin last in the order."""
-    plugins = {name: source(name) for name in (RAISES | IN_HOOK | ENDS | DOES)}
+    plugins = {name: source(name) for name in (RAISES | OPTIONS | IN_HOOK | ENDS | DOES)}
     files = {"script.py": SCRIPT, "vendor.py": VENDOR}
     return furnished(tmp_path_factory.mktemp("faults"), wheels, {"loud": LOUDER, "zoo": LOUDER, **plugins}, files)
 
@@ -100,7 +112,7 @@ def findings(home: Environment) -> dict[str, list[str]]:
     return lines
 
 
-@pytest.mark.parametrize("name", [*RAISES, *IN_HOOK, *ENDS])
+@pytest.mark.parametrize("name", [*RAISES, *OPTIONS, *IN_HOOK, *ENDS])
 def test_broken_plugin_is_told_and_hides_no_other(
     home: Environment, listed: dict[str, tuple[str, str]], findings: dict[str, list[str]], name: str
 ) -> None:
@@ -109,7 +121,7 @@ def test_broken_plugin_is_told_and_hides_no_other(
     assert status == "broken"
     assert reason.startswith(f"plugin '{name}' ({name.replace('_', '-')}-dist 1.0) ")
     assert findings[f"plugin {name}"] == [reason]
-    assert set(listed) == {"loud", "zoo", *RAISES, *IN_HOOK, *ENDS, *DOES}
+    assert set(listed) == {"loud", "zoo", *RAISES, *OPTIONS, *IN_HOOK, *ENDS, *DOES}
     assert listed["loud"][0] == listed["zoo"][0] == "not found"  # vendor lies beside the script alone
     assert findings["plugin zoo"] == ["wrap vendor:speak"]
 
@@ -141,7 +153,7 @@ def of_each(names: Iterable[str]) -> list[Any]:
     return [name if name in QUICK else pytest.param(name, marks=pytest.mark.ends) for name in names]
 
 
-@pytest.mark.parametrize("name", of_each(RAISES | IN_HOOK))
+@pytest.mark.parametrize("name", of_each(RAISES | OPTIONS | IN_HOOK))
 @pytest.mark.parametrize("way", ["run", "environment", "warn", "block"])
 def test_broken_plugin_that_is_asked_for_refuses_the_program(home: Environment, way: str, name: str) -> None:
     """A line names the plugin; the status is 78, or a warning comes by policy. No line of the program has run."""
