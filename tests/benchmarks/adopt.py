@@ -42,6 +42,34 @@ def frozen():
 def recorded():
     return vcr.use_cassette("cassette.yaml", record_mode="none")
 """
+# The release of transformers has renamed a class: onnx-diagnostic is imported with the old name.
+_EXPORT: Final = """
+from transformers.models.idefics import modeling_idefics
+
+modeling_idefics.IdeficsEmbedding = modeling_idefics.IdeficsRotaryEmbedding
+from onnx_diagnostic.torch_export_patches.onnx_export_errors import torch_export_patches
+
+block = torch_export_patches(patch_transformers=True)
+
+def exported():
+    block.__enter__()
+"""
+_MODEL: Final = """
+import torch
+from transformers.models.llama.modeling_llama import LlamaConfig, LlamaModel
+torch.manual_seed(0)
+sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 16}
+tokens, dynamic = torch.arange(6).reshape(2, 3), torch.export.Dim.DYNAMIC
+for attention in "eager", "sdpa":  # with this release of transformers onnx-diagnostic's function for "sdpa" raises
+    config = LlamaConfig(**sizes, num_key_value_heads=2, use_cache=False, attn_implementation=attention)
+    model, shapes = LlamaModel(config).eval(), {"input_ids": {0: dynamic, 1: dynamic}}
+    try:
+        program = torch.export.export(model, (), {"input_ids": tokens}, dynamic_shapes=shapes, strict=False)
+        print([str(node.target) for node in program.graph.nodes], program.module()(input_ids=tokens).last_hidden_state)
+    except Exception as error:
+        print(type(error), str(error).splitlines()[0])
+print(torch.vmap(torch.sum)(torch.ones(2, 3)))
+"""
 _SOCKETS: Final = """
 import socket, threading, time, queue
 seen, jobs = [], queue.Queue()
@@ -81,9 +109,15 @@ COLLECTIONS: Final = {
         "own:frozen", (), "import datetime, time, uuid; print(datetime.datetime.now(), time.time())", ("freezegun",)
     ),
     "vcrpy": Collection("own:recorded", ("--import", "requests"), _RECORDED, ("vcrpy", "requests")),
+    "onnx-diagnostic": Collection(
+        "own_export:exported",
+        (),
+        _MODEL,
+        ("onnx-diagnostic", "onnxruntime", "onnxscript", "optree", "scipy", "torch", "transformers"),
+    ),
 }
 DESCRIBE: Final = '''
-import re, sys, types
+import ast, importlib, operator, re, sys, types
 
 def plain(value):
     return re.sub(" at 0x[0-9a-f]+", "", repr(value))
@@ -103,14 +137,22 @@ def described(value, depth=3):
     is_plain = isinstance(value, (int, str, float, bool, type(None)))
     return ["value", type(value).__name__, repr(value) if is_plain else ""]
 
+def key_of(text):
+    try: return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        module, _, path = text.partition(":")
+        return operator.attrgetter(path)(importlib.import_module(module))
+
 def slot(target):
     module, _, path = target.partition(":")
     if not path: return ["module", str(type(sys.modules.get(module)))]
     owner = sys.modules.get(module)
+    path, _, key = path.removesuffix("]").partition("[")
     *steps, last = path.split(".")
     for step in steps: owner = getattr(owner, step)
     own = vars(owner)
-    return described(own[last]) if last in own else ["absent"]
+    if key: own, last = own[last], key_of(key)
+    return described(dict.get(own, last) if key else own[last]) if last in own else ["absent"]
 
 def slots(targets):
     return {target: slot(target) for target in targets}
@@ -162,6 +204,7 @@ def measured(python: Path, name: str, collection: Collection) -> Row:
         folder = Path(there)
         for file, text in {
             "own.py": _OWN,
+            "own_export.py": _EXPORT,
             "use.py": collection.use,
             "describe.py": DESCRIBE,
             "program.py": PROGRAM,
@@ -183,7 +226,8 @@ def measured(python: Path, name: str, collection: Collection) -> Row:
             run(python, folder, "program.py", way)
         hand, plugin = (json.loads((folder / f"{way}.json").read_text()) for way in ("hand", "plugin"))
         paths = f"pythonpath={folder / 'hookpatch-adopted'} {folder}"
-        tested = run(python, folder, "-m", "pytest", "-q", "-rA", "-o", paths, "hookpatch-adopted", statuses=(0, 1))
+        flags = ("-q", "-rA", "-p", home, "-o", paths)  # with the module of the apply function, as above
+        tested = run(python, folder, "-m", "pytest", *flags, "hookpatch-adopted", statuses=(0, 1))
         passed = set(re.findall(r"^PASSED \S+?\[(.*)\]$", tested, re.MULTILINE))
         failed = set(re.findall(r"^(?:FAILED|ERROR) \S+?\[(.*?)\]", tested, re.MULTILINE))
     rows = {

@@ -53,9 +53,10 @@ def environment(folder: Path, programs: dict[str, Program]) -> Path:
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
         pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+        pip += ["-c", str(ROOT / "constraints.txt")]
         wanted = sorted({distribution for program in programs.values() for distribution in program.install})
         subprocess.run([*pip, *wanted], check=True)
-        subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), str(ROOT)], check=True)
+        subprocess.run([*pip, str(ROOT)], check=True)
     return python
 
 
@@ -64,7 +65,7 @@ def run(python: Path, folder: Path, *words: str | Path, statuses: Sequence[int] 
     quiet = {"DD_TRACE_ENABLED": "false", "DD_INSTRUMENTATION_TELEMETRY_ENABLED": "false", "PYTHONWARNINGS": "ignore"}
     command = [str(python), *map(str, words)]
     completed = subprocess.run(
-        command, capture_output=True, text=True, cwd=folder, env={**clean, **quiet}, timeout=300, check=False
+        command, capture_output=True, text=True, cwd=folder, env={**clean, **quiet}, timeout=600, check=False
     )
     if completed.returncode not in statuses:
         raise SystemExit(f"{command}: {completed.stderr[-1500:]}")
