@@ -23,7 +23,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("hookpatch").addoption(
         "--hookpatch-releases",
         metavar="FOLDER",
-        help="where the releases of targets lie that tests run on, a folder each, and where missing ones are installed",
+        help="the folder of releases for tests with other versions of targets; missing releases are installed "
+        "into the folder",
     )
 
 

@@ -95,7 +95,7 @@ class UnknownPlugin(SelectionError):
         self.installed: Final = tuple(installed)
         hint = _suggest(name, installed) or ";"
         if ":" in name:
-            hint = "; that is an address, of which a patch is made, such as hookpatch.wrap(address, wrapper);"
+            hint = "; an address goes into a patch, such as hookpatch.wrap(address, wrapper);"
         names = ", ".join(installed) or "none"
         super().__init__(f"no plugin '{name}' (asked for by {asked_by}){hint} installed: {names}")
 
@@ -341,8 +341,8 @@ class OrderError(HookpatchError):
         self.cycle: Final = tuple(cycle)
         self.declared: Final = tuple(declared)
         super().__init__(
-            f"the patches on {site} cannot be put in order: {' before '.join(cycle)}; {', '.join(declared)}; "
-            "drop one of these, or leave one of the plugins out"
+            f"the patches on {site} cannot be put in order: {' before '.join(cycle)}; {', '.join(declared)}; drop a "
+            "declaration, or leave a plugin out"
         )
 
 

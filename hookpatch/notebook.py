@@ -73,7 +73,7 @@ class HookpatchMagics(Magics):
             elif words == ["audit"]:
                 return audit()
             elif words:
-                raise UsageError(f"hookpatch: '{line}' is no such thing; there is {_USAGE}")
+                raise UsageError(f"hookpatch: '{line}' is unknown; write {_USAGE}")
         except HookpatchError as error:
             raise UsageError(f"hookpatch: {error}") from None
         return PatchTable(self._on)
@@ -110,7 +110,7 @@ class HookpatchMagics(Magics):
 
     def _run(self, names: Sequence[str], cell: str) -> None:
         if not names:
-            raise UsageError(f"hookpatch: which plugins? there is {_USAGE}")
+            raise UsageError(f"hookpatch: name plugins; write {_USAGE}")
         shell: Any = self.shell
         with active(*names):
             result = shell.run_cell(cell)

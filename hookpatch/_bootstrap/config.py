@@ -57,7 +57,7 @@ class Config:
 def read_config(path: str, asked_by: str) -> Config:
     """Return the configuration of a file named by the setting ``asked_by``; raise SettingError for an unusable file."""
     if not os.path.isabs(path):
-        remedy = f'write "$PWD/{path}"' if os.name != "nt" else "write it with its drive and folder"
+        remedy = f'write "$PWD/{path}"' if os.name != "nt" else "write the path with drive and folder"
         problem = f"'{path}' is no absolute path, and child processes may have other current folders; {remedy}"
         raise SettingError(asked_by, problem)
     try:
@@ -68,10 +68,10 @@ def read_config(path: str, asked_by: str) -> Config:
     except OSError as error:
         raise SettingError(asked_by, f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:
-        raise SettingError(path, f"it is no TOML: {error}") from None
+        raise SettingError(path, f"the file is no TOML: {error}") from None
     table = _table_of(content)
     if table is None:
-        raise SettingError(path, f"it has no table [{TABLE}]; {asked_by} takes a file with one")
+        raise SettingError(path, f"the file has no table [{TABLE}]; {asked_by} takes a file with such a table")
     _check(path, table)
     return Config(path, table)
 

@@ -98,5 +98,5 @@ def read_ours(path: str) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise ValueError("it is no file but a pipe, a folder or a device")
         if status.st_size > _MOST:
-            raise ValueError("it is larger than 64 MiB")
+            raise ValueError("the file is larger than 64 MiB")
         return file.read(_MOST)

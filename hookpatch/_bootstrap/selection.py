@@ -185,7 +185,7 @@ def options_asked() -> dict[str, dict[str, Any]]:
     from hookpatch._bootstrap.json import parsed  # only when options are given
     from hookpatch.errors import SettingError
 
-    form = 'it takes a JSON object by plugin, such as {"onnxsim_skip": {"passes": ["fuse_qkv"]}}'
+    form = 'write a JSON object by plugin, such as {"onnxsim_skip": {"passes": ["fuse_qkv"]}}'
     try:
         options = parsed(text)
     except ValueError as error:

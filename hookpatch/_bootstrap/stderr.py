@@ -39,6 +39,6 @@ def refusal(why: object, speaker: str = "hookpatch") -> SystemExit:
 
 
 _AGAIN: Final = (
-    "multiprocessing.Pool starts a worker for each that ends, so for ever: end the program with Ctrl-C, or take "
+    "multiprocessing.Pool replaces each ended worker, for ever: end the program with Ctrl-C, or use "
     "ProcessPoolExecutor, which raises BrokenProcessPool"
 )

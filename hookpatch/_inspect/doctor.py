@@ -57,7 +57,7 @@ def findings() -> Iterator[Finding]:
     yield from _distributions()
     yield from _plugins()
     if not installed():
-        yield Finding("plugins", "none is installed", "install one, such as hookpatch-onnxsim")
+        yield Finding("plugins", "none is installed", "install a plugin, such as hookpatch-onnxsim")
 
 
 def _python() -> Iterator[Finding]:
@@ -65,11 +65,11 @@ def _python() -> Iterator[Finding]:
     if sys.version_info[:2] > trial.NEWEST:
         oldest, newest = (".".join(map(str, version)) for version in (trial.OLDEST, trial.NEWEST))
         tested = f"hookpatch was tested on Python {oldest} to {newest}"
-        yield Finding("python", f"{tested}; what it relies on beyond Python's promises is tried out when first needed")
+        yield Finding("python", f"{tested}; hookpatch tries out the interpreter's internals when first needed")
     if not getattr(sys, "_is_gil_enabled", bool)() and hasattr(sys, "_is_gil_enabled"):
-        reason = "hookpatch relies on the GIL where its code says so, and was never tested without"
-        yield Finding("python", "a free-threaded build, its GIL is off", f"run it with PYTHON_GIL=1: {reason}")
-    mend = "ask for a hookpatch that knows this Python"
+        reason = "hookpatch relies on the GIL, and was never tested without it"
+        yield Finding("python", "a free-threaded build, its GIL is off", f"run the program with PYTHON_GIL=1: {reason}")
+    mend = "install a hookpatch that knows this Python"
     if not trial.functions_stand_in():
         yield Finding("functions", trial.PROXIES, mend)
     if not trial.functions_change_inside():
@@ -106,13 +106,13 @@ def _startup_files() -> Iterator[Finding]:
     environment = {**_environment.without_ours(), _environment.PLUGINS: ","}
     completed = subprocess.run([sys.executable, "-P", "-c", _PROBE], env=environment, capture_output=True, text=True)
     if completed.returncode or not completed.stdout:
-        yield Finding("start-up", f"a new Python fails: {completed.stderr.strip()}", "correct what the message names")
+        yield Finding("start-up", f"a new Python fails: {completed.stderr.strip()}", "correct the named fault")
         return
     probe: dict[str, Any] = json.loads(completed.stdout.splitlines()[-1])
     paths = [path for folder in dict.fromkeys(probe["folders"]) if (path := Path(folder, "hookpatch.pth")).exists()]
     for folder in probe["folders"]:
         if sys.version_info >= (3, 15) and (start_file := Path(folder, "hookpatch.start")).exists():
-            problem = "Python 3.15 and later ignore hookpatch.pth beside it: it is of another version"
+            problem = "Python 3.15 and later ignore hookpatch.pth in the same folder: the file is of another version"
             yield Finding("start-up file", str(start_file), f"{problem}; install hookpatch anew")
     for path in paths:
         changed = path.read_text(encoding="utf-8", errors="replace") != LINE
@@ -157,16 +157,16 @@ def _variables(config_was_found: bool) -> Iterator[Finding]:
         _selection.lock()
         _selection.on_drift()
     except HookpatchError as error:
-        yield Finding("variables", str(error), "correct that, or unset the variable")
+        yield Finding("variables", str(error), "correct the value, or unset the variable")
         return
     if _environment.disabled():
-        text = "set: no patch is applied, whoever asks for it"
+        text = "set: no patch is applied"
         yield Finding(_environment.DISABLE, text, f"unset {_environment.DISABLE}")
     config = _selection.config()
     if config is not None:
         origin = f"named by {_environment.CONFIG}"
         if config_was_found:
-            origin = "found from the current folder; 'hookpatch run' hands it on, python by itself does not look for it"
+            origin = "found from the current folder; only 'hookpatch run' reads the file, plain python does not"
         yield Finding("configuration", f"{config.path}, {origin}")
     by_config = config is not None and selection.asked_by == config.where("plugins")
     about, asked_by = (f"{TABLE}.plugins", selection.asked_by) if by_config else (_environment.PLUGINS,) * 2
@@ -229,7 +229,7 @@ def _plugins() -> Iterator[Finding]:
     )
     if isinstance(of_variables, Ended):
         problem = f"the process that loaded the plugins asked for ({requested}) {of_variables}"
-        yield Finding(_environment.PLUGINS, problem, "leave out the plugin that does that; its line below names it")
+        yield Finding(_environment.PLUGINS, problem, "leave out the plugin named below")
     else:
         yield from (Finding(*finding) for finding in of_variables)
     plugins = installed()
@@ -242,7 +242,7 @@ def _plugin(plugin: Installed, facts: Seen) -> Iterator[Finding]:
     twins = Counter(_selection.normalise(twin.name) for twin in installed())
     if twins[_selection.normalise(plugin.name)] > 1:
         mend = f"ask for {plugin.name}@{plugin.distribution}, or uninstall one of the two"
-        yield Finding(about, f"{plugin.origin} is not the only one to offer this name", mend)
+        yield Finding(about, f"{plugin.origin} shares its name with a plugin of another distribution", mend)
     match facts.status:
         case "commands":
             yield Finding(about, f"commands: hookpatch {plugin.name}{f' {facts.problem}' if facts.problem else ''}")

@@ -65,12 +65,12 @@ def folder_of(release: Release, within: Path) -> Path | None:
     folder, asked_by = within / f"{normalise(release.distribution)}=={release.version}", f"release {release}"
     if folder.exists():
         if not _has(folder, release):
-            raise SettingError(asked_by, f"{folder} is there, and does not hold it; delete it")
+            raise SettingError(asked_by, f"{folder} exists without the release; delete the folder")
         return folder
     command = f"pip install --no-deps --target {folder} {release}"
-    by_hand = f"put it there by '{command}', or name a folder that has it with {OPTION}=FOLDER"
+    by_hand = f"install the release with '{command}', or name another folder with {OPTION}=FOLDER"
     if not has_pip():
-        raise SettingError(asked_by, f"this environment has no pip to install it; {by_hand}")
+        raise SettingError(asked_by, f"this environment has no pip; {by_hand}")
     try:
         within.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=within))
@@ -126,4 +126,5 @@ def last_line(completed: subprocess.CompletedProcess[str]) -> str:
     """Return the line of a command's output that names the error."""
     lines = [line.strip() for line in (completed.stderr or completed.stdout).splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")]
-    return (errors or lines or [f"it ended with status {completed.returncode}"])[-1].removeprefix("ERROR:").strip()
+    last = (errors or lines or [f"pip ended with status {completed.returncode}"])[-1]
+    return last.removeprefix("ERROR:").strip()

@@ -72,7 +72,7 @@ def _lasts(facts: Seen, look: Look) -> bool:
 
 
 def _of_ended(plugin: Installed, end: Exception) -> Seen:
-    problem = f"did not let itself be loaded: the process that tried {end}; fix or uninstall it"
+    problem = f"could not be loaded: the child process {end}; fix or uninstall the plugin"
     return Seen("broken", str(PluginError(plugin.name, plugin.origin, problem)))
 
 

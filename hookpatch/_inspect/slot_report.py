@@ -46,7 +46,7 @@ class LayerReport:
         """Return the kind and the author of the layer in words."""
         suffix = "  (overwritten)" if self.state == "overwritten" else "" if self.reached else "  (not reached)"
         if self.kind == "ended":
-            return f"left there by hookpatch{suffix}"
+            return f"left by hookpatch after the end{suffix}"
         if self.by == "hookpatch":
             owner = "active()" if self.plugin is None else f"plugin '{self.plugin}' from {self.distribution}"
             session = "" if self.session is None else f" by {owner}, session {self.session}"

@@ -56,7 +56,7 @@ def why(target: str | Target) -> SlotReport:
     walk.slot(slot)
     if not walk.layers:
         raise missing(slot, target, _ASKED_BY)
-    of_class = [f"this is {slot}, which the instances share"] if target.of_instances is not None else []
+    of_class = [f"the instances share {slot}"] if target.of_instances is not None else []
     on_the_way = _patched_on_the_way(target, module, walk)
     notes = [*of_class, *on_the_way, *dict.fromkeys(walk.notes), *_of_source(target.module)]
     return SlotReport(str(target), True, tuple(walk.layers), "; ".join(notes) or None)
@@ -93,7 +93,7 @@ def _patched_on_the_way(target: Target, module: ModuleType | None, walk: _LayerW
     for count in range(1, len(target.of_class.steps)) if target.module is not None else ():
         way = Target(target.of_class.up_to(count))
         if resolve(way, module, _ASKED_BY, read=_at_rest).key in walk.sites:
-            yield f"{way} is patched itself; this slot is in the original value of that step"
+            yield f"{way} is patched, too; this slot belongs to the original value there"
 
 
 @final
@@ -138,7 +138,7 @@ class _LayerWalk:
         for owner in [*([] if site is None else [site]), *self._homes]:
             for layer in owner.layers:
                 if layer not in self._reported:
-                    note = "the layer over it does not show its callee" if not layer.is_left_out else "left out"
+                    note = "the outer layer does not show its callee" if not layer.is_left_out else "left out"
                     self._add_patch(layer, owner, note)
 
     def _value(self, value: Any, slot: Slot, site: Site | None) -> None:

@@ -93,7 +93,7 @@ class Host:
         if options is not None and not dataclasses.is_dataclass(options):
             raise _error(installed, f"has an Options that is no dataclass: {options!r}")
         if len(relations) > 1:
-            raise _error(installed, "has more than one hookpatch.Relations; make them one")
+            raise _error(installed, "has several hookpatch.Relations; merge them")
         if self._pluggy.is_registered(module):
             twin = self._pluggy.get_name(module)
             raise _error(installed, f"is the same module as plugin '{twin}'; select one of the two")
@@ -133,9 +133,9 @@ class Host:
                 raise _error(installed, problem)
             if waits_for and not _is_inside(str(patch.module), waits_for):
                 problem = (
-                    f"patches {patch.address}, which is not in '{waits_for}', for which its distribution has it wait; "
-                    f"take '{name}' out of the entry point group {WAITS_FOR}, or name there what has all its targets, "
-                    "and install it anew"
+                    f"patches {patch.address}, which is not in '{waits_for}', the modules named by its distribution in "
+                    f"the entry point group {WAITS_FOR}; remove '{name}' from the group or name all modules, and "
+                    "install the distribution anew"
                 )
                 raise _error(installed, problem)
         before, after = plugin.relations.before, plugin.relations.after
@@ -167,7 +167,7 @@ class Host:
 
     def add_commands(self, plugin: Plugin, app: Any) -> None:
         """Add the commands of a plugin to a ``typer.Typer``; raise PluginError if the plugin has none, or fails."""
-        missing = f"has no commands of its own; hookpatch run -p {plugin.name} SCRIPT switches it on"
+        missing = f"has no commands; hookpatch run -p {plugin.name} SCRIPT applies its patches"
         hook = self._hook(plugin, "hookpatch_commands", missing)
         with _Asking(plugin.installed, "when asked for its commands"):
             hook(app=app)

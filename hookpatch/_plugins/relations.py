@@ -73,8 +73,8 @@ def _way(name: str, asked_by: str) -> str:
     """Return the remedy for a missing plugin, for messages."""
     if not any(plugin.answers_to(name) for plugin in installed()):
         distribution = PluginName(name).distribution
-        install = f"pip install {distribution}" if distribution else "install the distribution that offers it"
-        return f"which is not installed; {install}, and ask for it"
+        install = f"pip install {distribution}" if distribution else "install its distribution"
+        return f"which is not installed; {install}, and select the plugin"
     if asked_by.startswith(f"{PLUGINS}="):
         return f"which was not asked for; write {asked_by},{name}"
     remedy = f"add -p {name}" if asked_by == "-p" else f"name '{name}', too"

@@ -200,7 +200,7 @@ def _packed_plugin(name: str, options: Mapping[str, Mapping[str, Any]]) -> Paylo
     try:
         return piece({"plugin": name, "options": {key: options[key] for key in meant}})
     except (TypeError, ValueError) as error:
-        raise NotCarried(f"plugin '{name}'", f"its options are no JSON ({error})") from None
+        raise NotCarried(f"plugin '{name}'", f"the options are no JSON ({error})") from None
 
 
 def _packed_patch(patch: Patch) -> PayloadItem:
@@ -213,7 +213,7 @@ def _packed_patch(patch: Patch) -> PayloadItem:
     module, name = patch.change.__module__, patch.change.__qualname__
     if "<" in name:
         kind = "a lambda" if patch.change.__name__ == "<lambda>" else f"{patch.change.__name__}(), a local function"
-        problem = f"it is made of {kind}, which another process does not find; define a function in a module"
+        problem = f"made of {kind}, which another process does not find; define a function in a module"
         raise NotCarried(_name(patch), problem)
     # A function is pickled as a name. Therefore a patch with a function is packed once for all entries of the block.
     if patch.module is None or not is_packed_the_same(patch):
@@ -235,7 +235,7 @@ def _packed(patch: Patch) -> PayloadItem:
     # ``__main__`` in callers= means the child's own main module; functions defined in ``__main__`` are the parent's.
     if b"__main__" in (_pickled(replace(patch, callers=())) if patch.callers else pickled):
         if getattr(imports.loaded("__main__"), "__file__", None) is None:
-            raise NotCarried(_name(patch), "it is defined in an interactive session; define it in a module")
+            raise NotCarried(_name(patch), "defined in an interactive session; define the patch in a module")
         item["main"] = True
     return piece(item)
 
@@ -247,7 +247,7 @@ def _pickled(patch: Patch) -> bytes:
     except _TooLarge:
         raise NotCarried(_name(patch), f"more than {_ROOM} bytes are too many to be handed on") from None
     except Exception as error:  # from the __reduce__ of any object
-        raise NotCarried(_name(patch), f"it cannot be pickled ({error})") from None
+        raise NotCarried(_name(patch), f"cannot be pickled ({error})") from None
     return room.getvalue()
 
 
@@ -280,7 +280,7 @@ class _Room(io.BytesIO):
 
 
 _NO_ROOM: Final = "the blocks that are open have too much to hand on"
-_MAIN: Final = "it is defined in __main__ of the program that started this one; define it in a module"
+_MAIN: Final = "the class or function is in __main__ of the parent program; use a module instead"
 
 
 def unpacked(item: Item) -> Patch:
@@ -290,9 +290,9 @@ def unpacked(item: Item) -> Patch:
     try:
         patch = pickle.loads(base64.b64decode(item["patch"]))
     except (pickle.UnpicklingError, EOFError, ValueError) as error:
-        raise NotCarriedError([f"{item['of']}: its pickle is damaged ({type(error).__name__}: {error})"]) from None
+        raise NotCarriedError([f"{item['of']}: the pickle is damaged ({type(error).__name__}: {error})"]) from None
     except Exception as error:  # from the import of any module needed by the patch
         raise NotCarried(item["of"], f"{type(error).__name__}: {error}") from error
     if not isinstance(patch, Patch):
-        raise NotCarriedError([f"{item['of']}: its pickle is damaged (it holds {a_kind(patch)})"])
+        raise NotCarriedError([f"{item['of']}: the pickle is damaged (a patch was expected, not {a_kind(patch)})"])
     return patch

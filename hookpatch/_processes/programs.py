@@ -89,7 +89,9 @@ def read(text: str) -> tuple[str, list[dict[str, Any]]]:
         return str(handed["from"]), [block for block in handed["blocks"] if block["what"] and is_block(block)]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         problem = f"{type(error).__name__}: {error}"
-        raise NotCarriedError([f"what {_environment.INHERIT} holds: it cannot be read ({problem}); unset it"]) from None
+        raise NotCarriedError(
+            [f"the variable {_environment.INHERIT} cannot be read ({problem}); unset the variable"]
+        ) from None
 
 
 def is_block(block: Any) -> bool:
@@ -147,9 +149,9 @@ def without(launch: Launch, lost: NotCarried) -> str:
     return f"{' '.join(command_line.for_report(python_command(launch.args, launch.path)))} starts without {lost}"
 
 
-_OTHER: Final = "its environment is not of this block; pass the environment from inside the block"
-_OF_TASK: Final = f"{_OTHER}, or start the program by subprocess, which knows the block of this task"
-_IGNORED: Final = "-I and -E have Python ignore its environment, and -S the start-up file"
+_OTHER: Final = "the program gets an environment from outside the block; pass the environment from inside the block"
+_OF_TASK: Final = f"{_OTHER}, or start the program by subprocess"
+_IGNORED: Final = "-I and -E make Python ignore the environment, and -S the start-up file"
 _REMOVED: Final = f"the command takes {_environment.INHERIT} out of the environment"
 
 

@@ -171,7 +171,8 @@ def receipts(folder: str | os.PathLike[str], run: str | None = None) -> RunRepor
         remainder = f", and {len(unread) - _FEW} more" if len(unread) > _FEW else ""
         listed = f"; {'; '.join(unread[:_FEW])}{remainder}" if unread else ""
         raise SettingError(
-            "report", f"no process has left one in {where}; `hookpatch run --report {where}` has them do so{listed}"
+            "report",
+            f"no process has left a report in {where}; `hookpatch run --report {where}` writes reports{listed}",
         )
     run = run or max(files, key=lambda file: file.written).root
     files = sorted((file for file in files if file.root == run), key=lambda file: file.began)
@@ -184,7 +185,7 @@ def receipts(folder: str | os.PathLike[str], run: str | None = None) -> RunRepor
         for file in files
     ]
     for file, started in unreported(files):
-        why = f"process {file.pid} started it, and it left no report: {_WHY}"
+        why = f"process {file.pid} started this process, which left no report: {_WHY}"
         processes.append(_without_report(file, started, why))
     return RunReport(tuple(processes), tuple(unread))
 
@@ -215,14 +216,16 @@ def _read(path: str) -> _Process:
     """Return the process of a report file; raise OSError or ValueError for a cut-off or foreign file."""
     content = read_ours(path)
     if not content:
-        raise ValueError("it is empty")
+        raise ValueError("the file is empty")
     try:
         (of,) = msgspec.json.decode(content, type=_Formats).processes
         if of.format != FORMAT:
-            raise ValueError(f"it is of another version of hookpatch (format {of.format}, this one reads {FORMAT})")
+            raise ValueError(
+                f"the file is of another version of hookpatch (format {of.format}, this one reads {FORMAT})"
+            )
         (process,) = msgspec.json.decode(content, type=_File).processes
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ValueError(f"it is cut off or damaged ({error})") from None
+        raise ValueError(f"the file is cut off or damaged ({error})") from None
     return process
 
 
@@ -247,7 +250,7 @@ def _problems(file: _Process, first: _Process) -> Iterator[str]:
     yield from filter(None, map(problem_of, file.patches))
     if file.asked != first.asked:
         own_names, first_names = (", ".join(process.asked) or "nothing" for process in (file, first))
-        yield f"its environment asks for {own_names}; that of process {first.pid} asks for {first_names}"
+        yield f"the environment asks for {own_names}, in process {first.pid} for {first_names}"
     versions = {patch.plugin: patch.distribution for patch in first.patches}
     for plugin in dict.fromkeys(patch.plugin for patch in file.patches):
         version = next(patch.distribution for patch in file.patches if patch.plugin == plugin)

@@ -254,7 +254,7 @@ def _look_by_name(entry: Entry) -> None:
         subclasses = [cls for cls in classes(owner) if not (is_of_rule and AttributeSlot(cls, name).key in originals)]
         names = sorted({describe(cls) for cls in overriding(owner, name, subclasses)})
         further = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
-        reason = f"without effect on overrides that do not call it: {', '.join(names[:_MOST])}{further}"
+        reason = f"without effect on overrides without a super() call: {', '.join(names[:_MOST])}{further}"
         entry.overridden = reason if names else ""
     if entry.original is not None and not is_recognisable(entry.original) and entry.original is not ABSENT:
         from hookpatch._engine.patch.bound_names import baked_in, bound_from  # parses source, and is rarely needed

@@ -90,8 +90,8 @@ class Session(ClosingSession):
         self._may_stay_new = True  # each call enters the session
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise SessionError(
-                f"active() cannot decorate the generator {function.__qualname__}: patches would hold while it is "
-                "suspended, too; write the block inside it"
+                f"active() cannot decorate the generator {function.__qualname__}: patches would stay on while the "
+                "generator is suspended; write the block inside the generator"
             )
         if inspect.iscoroutinefunction(function):
 

@@ -76,7 +76,7 @@ class _Asking(VariableTracker):
     def call_method(self, tx: Any, name: str, args: Any, kwargs: Any) -> VariableTracker:
         names = caller_in(_frames(tx), self.callers.outside)
         if not names:
-            raise BypassError("a patched function", "torch.compile", f"{ASKS_CALLER}; capture what calls it")
+            raise BypassError("a patched function", "torch.compile", f"{ASKS_CALLER}; capture the caller instead")
         return ConstantVariable.create(self.callers.are_meant(names))
 
 

@@ -29,10 +29,10 @@ def trace(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
         if type(unwrapped) is FunctionType and (is_trampoline(unwrapped) or is_changed_in_place(unwrapped)):
             parameters = inspect.signature(unwrapped).parameters.values()
             if not isinstance(concrete_args, tuple) and any(parameter.kind in PACKED for parameter in parameters):
-                problem = "it gives collected arguments as one input; trace it where the patch is not on"
+                problem = "the tracer passes collected arguments as one input; trace the function outside of the block"
                 raise BypassError(f"{unwrapped.__module__}:{unwrapped.__qualname__}", _TRACE, problem)
             if need := needs_the_call(unwrapped):
-                problem = f"{need}; trace it where the patch is not on"
+                problem = f"{need}; trace the function outside of the block"
                 raise BypassError(f"{unwrapped.__module__}:{unwrapped.__qualname__}", _TRACE, problem)
             root_fn = _with_parameters([*parameters], like=unwrapped, call=root_fn)
         return wrapped(root_fn, is_module, concrete_args)

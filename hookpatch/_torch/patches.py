@@ -116,9 +116,7 @@ def _refuse_class(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             site for site in of_classes if site.stands is named or not bases.isdisjoint(needed.methods_of(site.slot))
         ]
         if met:
-            problem = (
-                "TorchScript compiles a class from its source, and calls no wrapper of the class or of its methods"
-            )
+            problem = "TorchScript compiles a class from the source, and calls no wrapper of the class or its methods"
             raise BypassError(_targets(met), SCRIPT, f"{problem}; {ELSEWHERE}")
     return wrapped(*args, **kwargs)
 
@@ -135,7 +133,10 @@ def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             problem = "it calls a patched method in Python, with neither default values nor class methods"
             remedy = f"give all arguments, or {ELSEWHERE}"
         else:
-            problem, remedy = "it cannot compile the new value", f"use a value that it can compile, or {ELSEWHERE}"
+            problem, remedy = (
+                "TorchScript cannot compile the new value",
+                f"use a value written for TorchScript, or {ELSEWHERE}",
+            )
         raise BypassError(_targets(blamed), SCRIPT, f"{problem}; {remedy}") from error
     # The tallies of patched methods note a module scripted with their classes.
     parts = dict(args[0].named_modules())

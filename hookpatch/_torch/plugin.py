@@ -45,9 +45,9 @@ def hookpatch_changed(sites: Sequence[Site]) -> None:
         if _is_of_tensor(site):
             for layer in site.layers:
                 message = (
-                    f"{layer.patch.address} of {layer.owner}: torch.compile, torch.export and torch.jit.script take "
-                    "methods of torch.Tensor for operators, and go past the patch or run it more than once; "
-                    "patch what calls it, or capture where the patch is not on"
+                    f"{layer.patch.address} of {layer.owner}: torch.compile, torch.export and torch.jit.script "
+                    "take methods of torch.Tensor for operators, and go past the patch or run it more than once; "
+                    "patch the caller, or capture outside of the block"
                 )
                 warnings.warn(message, BypassWarning, stacklevel=1)
     if (frames := imports.loaded("torch._dynamo.convert_frame")) is not None:
@@ -158,7 +158,7 @@ def _drop_entries(code: Any, suspects: set[int], ended: set[int]) -> None:
         eval_frame.reset_code(code)
         return
     for entry in stale:
-        deleted = guards.DeletedGuardManagerWrapper("a patch of hookpatch has changed what it was compiled from")
+        deleted = guards.DeletedGuardManagerWrapper("a patch of hookpatch has changed the compiled source")
         entry.guard_manager.extra_state.invalidate(entry, deleted)
 
 

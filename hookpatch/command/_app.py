@@ -21,7 +21,7 @@ from hookpatch.errors import UnknownCommand, UnknownPlugin, printable
 # By name: the function, and the line of the help: the first line of the function's docstring.
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "list": ("_list:list_plugins", "List the installed plugins, and whether they fit."),
-    "plan": ("_plan:plan", "Print what a run would patch, in which order, and whether it fits."),
+    "plan": ("_plan:plan", "Print the patches of a run in their order, and whether each fits."),
     "lock": ("_check:lock", "Write the source and signature of each target into a lock file."),
     "check": ("_check:check", "Check whether the targets of plugins have changed, and still fit."),
     "doctor": ("_doctor:doctor", "Check this installation; name each fault with its remedy."),

@@ -71,7 +71,7 @@ def list_plugins(
         columns = {"plugin": NO_WRAP, "description, distribution, targets": FOLD, "fits": 26}
         print_table(columns, map(_in_colours, rows))
     else:
-        say("No plugins are installed. They come as distributions, such as hookpatch-onnxsim.")
+        say("No plugins are installed. Plugins come as distributions, such as hookpatch-onnxsim.")
 
 
 def _in_colours(row: _Row) -> tuple[Cell, Cell, Cell]:

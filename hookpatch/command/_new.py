@@ -45,9 +45,9 @@ def new(
     written = write_plugin(name, target, into)
     say("\n".join([f"{written.folder}:", *(f"  {path}" for path in written.files)]))
     if written.missing:
-        say(f"Note: {written.missing}. The tests that need it are skipped meanwhile.")
+        say(f"Note: {written.missing}. Its tests are skipped meanwhile.")
     default = "" if target != DEFAULT else "; `--target ADDRESS` names another"
-    say(f"It prints each call of {target}{default}. What is yours to change is marked CHANGE. Next:")
+    say(f"The plugin prints each call of {target}{default}. Lines to change are marked CHANGE. Next:")
     folder = str(written.folder)
     steps = [
         *([f"cd {shlex.quote(folder)}"] if folder != "." else []),
@@ -103,7 +103,7 @@ def check_name(name: str, distribution: str) -> None:
         near = "_".join(re.findall(r"[A-Za-z0-9]+", name)).lstrip("0123456789_")
         hint = f"; did you mean '{near}'?" if near and not keyword.iskeyword(near) else ""
         takes = "a letter, then letters, digits and single '_', no word of Python's own, since it names a module, too"
-        raise NewPluginError(name, f"that cannot be a plugin's name{hint or ';'} it takes {takes}")
+        raise NewPluginError(name, f"not a valid plugin name{hint or ';'} a name is {takes}")
     for plugin in installed():
         if plugin.answers_to(name):
             problem = f"{plugin.origin} has a plugin '{plugin.name}'; choose another name, or uninstall it"
@@ -112,7 +112,9 @@ def check_name(name: str, distribution: str) -> None:
         version = metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return
-    problem = f"the distribution {distribution} {version} is installed, and this one would take its place"
+    problem = (
+        f"the distribution {distribution} {version} is installed, and the new plugin would replace the distribution"
+    )
     raise NewPluginError(name, f"{problem}; choose another name")
 
 
@@ -159,7 +161,7 @@ def write_files(folder: Path, name: str, files: Mapping[str, str]) -> None:
     """Write the files; on an error delete all of them. Refuse a folder that is not empty."""
     exists = folder.exists() or folder.is_symlink()
     if exists and not (folder.is_dir() and not any(folder.iterdir())):
-        raise NewPluginError(name, f"{folder} is there already, and no empty folder; name another one with --into")
+        raise NewPluginError(name, f"{folder} exists already and is not empty; name another folder with --into")
     if not exists:
         folder.mkdir()
     try:

@@ -45,7 +45,7 @@ def plan(
     anew: Annotated[bool, typer.Option("--anew", help="Ignore a kept result, and look again.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Print what a run would patch, in which order, and whether it fits.
+    """Print the patches of a run in their order, and whether each fits.
 
     A child process imports the targets and applies the patches, as a run does. The result is kept until a file changes.
     Of several patches on one target, the first is the outermost.
@@ -58,7 +58,7 @@ def plan(
     with progress("importing the targets in a child process"), imports_aside():
         planned = _planned(names or (), option or (), Look(not no_import, limit, anew))
     if environment.disabled():
-        write_line(f"{environment.DISABLE} is set: nothing of this would be applied", kind="warning")
+        write_line(f"{environment.DISABLE} is set: none of these patches would be applied", kind="warning")
     if json:
         typer.echo(planned.to_json())
     elif (console := output()).is_terminal:

@@ -175,7 +175,7 @@ def run(words: Sequence[str]) -> int:
     if sys.flags.ignore_environment:
         raise SettingError(
             "hookpatch run",
-            "this python ignores the environment (-I or -E), so the program would run unpatched; leave the flag out",
+            "this python ignores the environment (-I or -E), and the program would run unpatched; leave the flag out",
         )
     if line.of_plugin is not None:
         from hookpatch._plugins.host import Host  # here: imports pluggy

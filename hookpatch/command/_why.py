@@ -49,7 +49,9 @@ def why(
                 import_module(name)
             except Exception as error:  # the module's code may raise any error
                 problem = f"{name} cannot be imported: {type(error).__name__}: {error}"
-                raise SettingError("hookpatch why", f"{problem}; look in the Python that has it") from error
+                raise SettingError(
+                    "hookpatch why", f"{problem}; run this command with the Python of the program"
+                ) from error
         reports = [layers_of(target) for target in targets]
     if json:
         print_json({"slots": [report.to_dict() for report in reports]})

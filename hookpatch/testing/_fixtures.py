@@ -121,7 +121,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     keywords: dict[str, Any] = dict(mark.kwargs)
     file = keywords.pop("file", None)
     if keywords or not (mark.args or file):
-        raise pytest.UsageError(f"{asked_by}: it takes releases such as 'onnxsim==0.7.3', or file='releases.txt'")
+        raise pytest.UsageError(f"{asked_by}: name releases such as 'onnxsim==0.7.3', or file='releases.txt'")
     try:
         releases = [read_release(text, asked_by) for text in mark.args]
         if file is not None:

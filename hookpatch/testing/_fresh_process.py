@@ -70,7 +70,7 @@ class Finished:
                 a warning; a process has other patches than the first process.
         """
         __tracebackhide__ = True  # a failing test shows its own lines, not these
-        problems = [f"it ended with status {self.status}"] if self.status else []
+        problems = [f"the process ended with status {self.status}"] if self.status else []
         for process in self.report:
             optional = [patch for patch in process.patches if patch.state == "skipped" and not patch.required]
             allowed = set(map(problem_of, optional))

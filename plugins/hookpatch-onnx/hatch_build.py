@@ -42,8 +42,8 @@ def take(package: str, files: dict[str, tuple[str, str]], folder: Path) -> None:
     npm = shutil.which("npm")
     if npm is None:
         raise SystemExit(
-            f"hookpatch-onnx cannot be built: npm is not there, which fetches {package}, that draws its "
-            "pages; install Node.js with npm, or install hookpatch-onnx from a wheel, which has it in it"
+            f"hookpatch-onnx cannot be built without npm, which fetches {package} for the pages; install Node.js with "
+            "npm, or install hookpatch-onnx from a wheel"
         )
     with tempfile.TemporaryDirectory() as away:
         command = [npm, "pack", "--silent", "--pack-destination", away, package]
@@ -60,7 +60,7 @@ def take(package: str, files: dict[str, tuple[str, str]], folder: Path) -> None:
     for name, (target, digest) in files.items():
         if hashlib.sha256(contents[name]).hexdigest() != digest:
             raise SystemExit(
-                f"hookpatch-onnx cannot be built: {name} of {package} is not the file that is known by its SHA-256"
+                f"hookpatch-onnx cannot be built: {name} of {package} has another SHA-256 than the expected file"
             )
         (folder / target).write_bytes(contents[name])
 

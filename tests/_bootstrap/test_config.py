@@ -99,10 +99,13 @@ TABLES = "it takes a table for each plugin, such as [tool.hookpatch.options.onnx
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("[tool.hookpatch", "{}: it is no TOML: Expected ']' at the end of a table declaration (at end of document)"),
-        ("\n[tool.hookpatch]\nlock = x", "{}: it is no TOML: Invalid value (at line 3, column 8)"),
-        ("plugins = ['a']", "{}: it has no table [tool.hookpatch]; a test takes a file with one"),
-        ("tool = 3", "{}: it has no table [tool.hookpatch]; a test takes a file with one"),
+        (
+            "[tool.hookpatch",
+            "{}: the file is no TOML: Expected ']' at the end of a table declaration (at end of document)",
+        ),
+        ("\n[tool.hookpatch]\nlock = x", "{}: the file is no TOML: Invalid value (at line 3, column 8)"),
+        ("plugins = ['a']", "{}: the file has no table [tool.hookpatch]; a test takes a file with such a table"),
+        ("tool = 3", "{}: the file has no table [tool.hookpatch]; a test takes a file with such a table"),
         ("[tool]\nhookpatch = 3", "{}: tool.hookpatch: it takes a table, not an integer"),
         (
             "[tool.hookpatch]\non-error = 'warn'",
@@ -155,7 +158,7 @@ def test_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     assert messages == [
         f"HOOKPATCH_CONFIG: there is no file {tmp_path / 'none'}",
         f"HOOKPATCH_CONFIG: {tmp_path} cannot be read: Is a directory",
-        f"{binary}: it is no TOML: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
+        f"{binary}: the file is no TOML: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
         "HOOKPATCH_CONFIG: 'ours.toml' is no absolute path, and child processes may have other current "
         'folders; write "$PWD/ours.toml"',
     ]

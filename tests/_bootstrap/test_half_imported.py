@@ -183,8 +183,8 @@ def test_lazy_face_of_a_package_is_refused_with_the_address_to_use(write_module:
     with pytest.raises(errors.TargetRefused) as caught, hookpatch.active(hookpatch.replace("lazy_pkg:Model", 1)):
         pass
     assert str(caught.value) == (
-        "module lazy_pkg fetches 'Model' lazily and may be replaced at any import; take the address where it is "
-        "defined: lazy_pkg.defined:Model (target lazy_pkg:Model of a patch given to active())"
+        "module lazy_pkg fetches 'Model' lazily and may be replaced at any import; take the address of the definition: "
+        "lazy_pkg.defined:Model (target lazy_pkg:Model of a patch given to active())"
     )
 
 

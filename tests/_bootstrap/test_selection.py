@@ -21,7 +21,7 @@ from hookpatch.errors import HookpatchError, SettingError
 MakeDistribution = Callable[..., Path]
 Python = Callable[..., subprocess.CompletedProcess[str]]
 
-FORM = 'it takes a JSON object by plugin, such as {"onnxsim_skip": {"passes": ["fuse_qkv"]}}'
+FORM = 'write a JSON object by plugin, such as {"onnxsim_skip": {"passes": ["fuse_qkv"]}}'
 
 TUNED = """
     from dataclasses import dataclass

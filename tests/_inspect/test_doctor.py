@@ -117,9 +117,9 @@ def test_file_that_switches_the_start_up_line_off(home: Environment) -> None:
     """Python leaves out the line of a .pth file beside which a .start file of the same name lies."""
     path = home.site_packages / "hookpatch.start"
     path.write_text("# of another version\n")
-    anew = "it is of another version; install hookpatch anew"
+    anew = "the file is of another version; install hookpatch anew"
     assert wrong(home) == [
-        ("start-up file", f"{path} -> Python 3.15 and later ignore hookpatch.pth beside it: {anew}"),
+        ("start-up file", f"{path} -> Python 3.15 and later ignore hookpatch.pth in the same folder: {anew}"),
         ("start-up", "not active in a new Python -> install hookpatch anew: its start-up file does nothing"),
     ]
 
@@ -145,7 +145,7 @@ def test_each_setting_is_told_with_where_it_comes_from(home: Environment) -> Non
     )
     texts = {about: text for _, about, text in doctor(home, 0, HOOKPATCH_ON_ERROR="exit")}
     assert texts["configuration"] == (
-        f"{config}, found from the current folder; 'hookpatch run' hands it on, python by itself does not look for it"
+        f"{config}, found from the current folder; only 'hookpatch run' reads the file, plain python does not"
     )
     assert (texts["tool.hookpatch.plugins"], texts["tool.hookpatch.on_drift"]) == ("loud from loud-dist 1.0", "skip")
     assert texts["HOOKPATCH_ON_ERROR"] == "exit"
@@ -162,8 +162,8 @@ def test_each_setting_is_told_with_where_it_comes_from(home: Environment) -> Non
     assert wrong(home) == [
         (
             "variables",
-            f"{config}: tool.hookpatch.on_error: it takes exit or warn, not an integer -> correct that, or unset the "
-            "variable",
+            f"{config}: tool.hookpatch.on_error: it takes exit or warn, not an integer -> correct the value, or unset "
+            "the variable",
         )
     ]
 
@@ -191,7 +191,7 @@ def test_each_setting_is_told_with_where_it_comes_from(home: Environment) -> Non
         (
             {"HOOKPATCH_DISABLE": "1"},
             "HOOKPATCH_DISABLE",
-            "set: no patch is applied, whoever asks for it -> unset HOOKPATCH_DISABLE",
+            "set: no patch is applied -> unset HOOKPATCH_DISABLE",
         ),
         (
             {"HOOKPATCH_REPORT": "/dev/null/reports"},
@@ -219,7 +219,8 @@ def test_plugin_that_is_wrong(home: Environment) -> None:
     texts = [text for _, text in findings]
     assert texts[0].startswith("plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no")
     assert texts[1] == (
-        "loud-dist 1.0 is not the only one to offer this name -> ask for loud@loud-dist, or uninstall one of the two"
+        "loud-dist 1.0 shares its name with a plugin of another distribution -> ask for loud@loud-dist, or uninstall "
+        "one of the two"
     )
     assert texts[3].startswith("wrap vendor:speak -> made for pip<1, but pip ")
     (home.python.parents[1] / "hookpatch.allow").write_text("loud@loud-dist\n")

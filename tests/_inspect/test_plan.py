@@ -152,8 +152,8 @@ def test_conflict_is_told_of_the_one_that_comes_second(install: Install, vendor:
     assert chain(plan) == [(1, "a", "fits"), (None, "b", "conflict"), (None, "c", "skipped")]
     (target,) = plan
     assert target.patches[1].reason == (
-        "plugin 'a' from d-a 1.0 also puts a value into the same slot (replace); select one of them, or let one "
-        "declare its place with before= or after="
+        "plugin 'a' from d-a 1.0 also puts a value into the same slot (replace); select only one of the two, or "
+        "declare the order with before= or after="
     )
     assert (plan.status, hookpatch.plan("a", "c").status) == (2, 1)
 
@@ -456,7 +456,7 @@ vendor:value  vendor 1.4, not imported yet
   1  a     replace             fits  a-dist 1.0
   -  twin  replace             conflicts  twin-dist 1.0
      plugin 'a' from a-dist 1.0 also puts a value into the same slot (replace);
-     select one of them, or let one declare its place with before= or after=
+     select only one of the two, or declare the order with before= or after=
 """
 
 
@@ -475,7 +475,7 @@ def test_command_prints_the_plan(home: Environment) -> None:
     completed = home.run(script, "plan", HOOKPATCH_PLUGINS="a,b", HOOKPATCH_OPTIONS="{}", COLUMNS="40")
     assert (completed.stdout.count("\n"), completed.returncode) == (5, 0)  # no line is folded in a pipe
     completed = home.run(script, "plan", "late", HOOKPATCH_DISABLE="1")
-    assert completed.stderr == "hookpatch: warning: HOOKPATCH_DISABLE is set: nothing of this would be applied\n"
+    assert completed.stderr == "hookpatch: warning: HOOKPATCH_DISABLE is set: none of these patches would be applied\n"
     assert completed.returncode == 1
     terminal = home.run(script, "plan", "a", "old", "twin", COLUMNS="80", FORCE_COLOR="1", TERM="xterm")
     plain = "".join(f"{line.rstrip()}\n" for line in COLOURS.sub("", terminal.stdout).splitlines())

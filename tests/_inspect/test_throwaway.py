@@ -122,7 +122,7 @@ def test_patch_that_cannot_be_sent_is_not_looked_at(write_module: WriteModule) -
     (first,), (second,) = (target.patches for target in plan)
     assert first.finding == "fits"
     assert second.finding == "not looked at"
-    assert str(second.reason).startswith("it is made of a lambda, which another process does not find")
+    assert str(second.reason).startswith("made of a lambda, which another process does not find")
 
 
 def test_plugin_that_differs_in_another_process_is_not_looked_at(

@@ -285,7 +285,7 @@ def test_way_that_is_patched_itself_is_noted(vendor: ModuleType) -> None:
     """A patched step of an address is noted; addresses lead through original values."""
     with hookpatch.active(hookpatch.replace("vendor:Base", SimpleNamespace)):
         report = hookpatch.why("vendor:Base.method")
-    assert report.note == "vendor:Base is patched itself; this slot is in the original value of that step"
+    assert report.note == "vendor:Base is patched, too; this slot belongs to the original value there"
     assert short(report) == [_original(vendor, "Base.method", "    def method(self): return 1")]
 
 
@@ -375,7 +375,7 @@ def test_what_a_session_has_left_is_told(vendor: ModuleType, theirs: ModuleType)
         ("hookpatch", "ended"),
         ("module", "original"),
     ]
-    assert str(report).splitlines()[3] == "  left there by hookpatch"
+    assert str(report).splitlines()[3] == "  left by hookpatch after the end"
     vendor.speak = ours
     del ours
     hookpatch.report()
@@ -413,7 +413,7 @@ def test_command_imports_and_tells(environment: Environment) -> None:
     assert limit["layers"][0]["name"] == "3"
     text = command(environment, "why", "vendor:speak", HOOKPATCH_PLUGINS="loud").stdout.splitlines()
     assert text[:2] == ["vendor:speak", "  wrap by plugin 'loud' from loud-dist 1.0, session 1"]
-    nowhere = "ModuleNotFoundError: No module named 'nowhere'; look in the Python that has it"
+    nowhere = "ModuleNotFoundError: No module named 'nowhere'; run this command with the Python of the program"
     for address, message in (
         ("nowhere:x", f"hookpatch why: nowhere cannot be imported: {nowhere} [hookpatch explain SettingError]"),
         (

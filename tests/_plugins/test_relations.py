@@ -98,7 +98,7 @@ def test_cycle_through_packages_names_each_declaration(install: Install, vendor:
     assert messages == {
         "the patches on vendor:call cannot be put in order: a before b before c before a; plugin 'a' from d-a 1.0 "
         "declares before='b', plugin 'b' from d-b 1.0 declares before='c', plugin 'c' from d-c 1.0 declares "
-        "before='a'; drop one of these, or leave one of the plugins out"
+        "before='a'; drop a declaration, or leave a plugin out"
     }
 
 
@@ -173,8 +173,8 @@ def test_refused_session_is_closed(install: Install) -> None:
 @pytest.mark.parametrize(
     ("needs", "way"),
     [
-        ("b", "which is not installed; install the distribution that offers it, and ask for it"),
-        ("b@kit-b", "which is not installed; pip install kit-b, and ask for it"),
+        ("b", "which is not installed; install its distribution, and select the plugin"),
+        ("b@kit-b", "which is not installed; pip install kit-b, and select the plugin"),
     ],
 )
 def test_needed_plugin_that_is_not_installed(install: Install, needs: str, way: str) -> None:
@@ -312,7 +312,7 @@ def test_relations_are_found_by_what_they_are(make_distribution: MakeDistributio
         hookpatch.active("a").open()
     with pytest.raises(PluginError) as caught:
         hookpatch.active("two")
-    assert str(caught.value) == "plugin 'two' (d 1.0) has more than one hookpatch.Relations; make them one"
+    assert str(caught.value) == "plugin 'two' (d 1.0) has several hookpatch.Relations; merge them"
 
 
 # --- in other processes

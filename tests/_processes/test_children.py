@@ -72,8 +72,8 @@ def test_function_of_main_holds_in_processes_of_multiprocessing(home: Environmen
     noted, stderr = scene(home, tmp_path, lines, before)
     assert noted == [["mine", "mine", "vendor"]]
     assert re.fullmatch(
-        r"hookpatch\[\d+\]: warning: this process runs without the patch of vendor:speak: it is defined in __main__ of "
-        r"the program that started this one; define it in a module \[hookpatch explain NotCarriedWarning\]\n",
+        r"hookpatch\[\d+\]: warning: this process runs without the patch of vendor:speak: the class or function is in "
+        r"__main__ of the parent program; use a module instead \[hookpatch explain NotCarriedWarning\]\n",
         stderr,
     )
 
@@ -91,7 +91,7 @@ def test_what_cannot_be_carried_is_said_when_a_process_starts(home: Environment,
         said.append(str(session.report()).splitlines()[1])
     """
     noted, _ = scene(home, tmp_path, lines)
-    why = "it is made of a lambda, which another process does not find; define a function in a module"
+    why = "made of a lambda, which another process does not find; define a function in a module"
     text = f"a process starts without the patch of vendor:speak: {why}"
     assert noted == [
         ["here", 0],
@@ -118,8 +118,8 @@ def test_local_block_holds_here_alone(home: Environment, tmp_path: Path) -> None
     [
         (
             hookpatch.wrap("vendor:speak", lambda wrapped, instance, args, kwargs: None),
-            "the patch of vendor:speak: it is made of a lambda, which another process does not find; define a function "
-            "in a module",
+            "the patch of vendor:speak: made of a lambda, which another process does not find; define a function in a "
+            "module",
         ),
         (
             hookpatch.replace(hookpatch.Target.item(KEPT, "a"), 1),
@@ -359,7 +359,7 @@ def test_program_that_loses_the_block_is_refused(home: Environment, tmp_path: Pa
     """
     noted, _ = scene(home, tmp_path, lines)
     assert noted == [
-        *["-I and -E have Python ignore its environment, and -S the start-up file"] * 3,
+        *["-I and -E make Python ignore the environment, and -S the start-up file"] * 3,
         *["the command takes HOOKPATCH_INHERIT out of the environment"] * 4,
     ]
 
@@ -408,5 +408,5 @@ def test_variable_that_cannot_be_read_is_refused(home: Environment) -> None:
     """The message about a damaged variable says what to do."""
     completed = home.run("-c", "print('ran')", HOOKPATCH_INHERIT="nonsense")
     assert (completed.stdout, completed.returncode) == ("", 78)
-    message = "hookpatch: error: cannot be carried to another process: what HOOKPATCH_INHERIT holds: it cannot be read"
+    message = "hookpatch: error: cannot be carried to another process: the variable HOOKPATCH_INHERIT cannot be read"
     assert completed.stderr.startswith(message)

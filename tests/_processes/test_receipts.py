@@ -135,10 +135,10 @@ print(os.getpid())
     first, quiet, isolated = hookpatch.receipts(reports)
     assert first.problems == ()
     assert isolated.problems == (
-        f"process {first.pid} started it, and it left no report: hookpatch was not active in the process, or the "
-        "process was killed before its first line",
+        f"process {first.pid} started this process, which left no report: hookpatch was not active in the process, or "
+        "the process was killed before its first line",
     )
-    assert quiet.problems == (f"its environment asks for quiet; that of process {first.pid} asks for loud",)
+    assert quiet.problems == (f"the environment asks for quiet, in process {first.pid} for loud",)
     start = f"hookpatch[{int(out)}]: warning:"
     assert stderr.splitlines() == [
         *(f"{start} process {process.pid}: {process.problems[0]}" for process in (quiet, isolated)),
@@ -206,7 +206,7 @@ with hookpatch.active("loud"):
 """
     run(home, reports, lines, plugins="")
     (problem,) = hookpatch.receipts(reports).problems
-    assert "and it left no report" in problem
+    assert "which left no report" in problem
 
 
 def test_program_of_a_shell_without_the_block_is_named(home: Environment, reports: Path) -> None:
@@ -220,8 +220,8 @@ with hookpatch.active("loud"):
     run(home, reports, lines, plugins="")
     (problem,) = hookpatch.receipts(reports).problems
     assert problem.endswith(
-        "-c pass starts without plugin 'loud': its environment is not of this block; pass the environment from "
-        "inside the block"
+        "-c pass starts without plugin 'loud': the program gets an environment from outside the block; pass the "
+        "environment from inside the block"
     )
 
 
@@ -282,7 +282,7 @@ def test_no_report_is_an_error(tmp_path: Path) -> None:
         hookpatch.receipts(tmp_path)
     assert (
         str(caught.value)
-        == f"report: no process has left one in {tmp_path}; `hookpatch run --report {tmp_path}` has them do so"
+        == f"report: no process has left a report in {tmp_path}; `hookpatch run --report {tmp_path}` writes reports"
     )
 
 
@@ -292,8 +292,8 @@ def test_command_prints_what_they_left(home: Environment, reports: Path) -> None
     missing = home.run(*command)
     assert (missing.returncode, missing.stderr) == (
         78,
-        f"hookpatch: error: report: no process has left one in {reports}; "
-        f"`hookpatch run --report {reports}` has them do so [hookpatch explain SettingError]\n",
+        f"hookpatch: error: report: no process has left a report in {reports}; "
+        f"`hookpatch run --report {reports}` writes reports [hookpatch explain SettingError]\n",
     )
     run(home, reports, "speak()", HOOKPATCH_COUNT="1")
     (process,) = hookpatch.receipts(reports)

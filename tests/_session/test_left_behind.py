@@ -79,7 +79,7 @@ def test_subclasses_that_override_and_do_not_call(
     if classes is None:
         patch = hookpatch.replace(f"vendor:{name}", property(lambda self: "new"))
     with hookpatch.active(patch) as session:
-        warning = f"without effect on overrides that do not call it: {classes}"
+        warning = f"without effect on overrides without a super() call: {classes}"
         assert [patch.warnings for patch in session.report()] == [(warning,) if classes else ()]
 
 
@@ -148,7 +148,7 @@ def test_overriding_classes_are_named_where_the_class_is_wrapped_too(make_module
 
     with hookpatch.active(hookpatch.wrap("both:K.f", through), hookpatch.wrap("both:K", through)) as session:
         of_method, _ = session.report()
-    assert of_method.warnings == ("without effect on overrides that do not call it: both:L",)
+    assert of_method.warnings == ("without effect on overrides without a super() call: both:L",)
 
 
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])

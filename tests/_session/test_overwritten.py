@@ -169,7 +169,7 @@ def test_code_that_is_changed_in_place(vendor: Any) -> None:
     vendor.speak.__code__ = vendor.other.__code__
     assert vendor.speak("x") == "other x"
     state, reason = agreed(session)
-    code = f"it is now that at {vendor.__file__}:2"
+    code = f"the present code is from {vendor.__file__}:2"
     assert (state, reason) == ("overwritten", f"other code changed the code of vendor:speak: {code}")
     ended(session, reason)
     vendor.speak.__code__ = ours
@@ -263,7 +263,7 @@ def test_code_assigned_to_a_wrapper_is_reported(vendor: Any, verb: str, road: bo
     vendor.speak.__code__ = foreign.__code__
     assert vendor.speak("x") == "foreign"
     line = f"{__file__}:{foreign.__code__.co_firstlineno}"
-    reason = f"other code changed the code of hookpatch's wrapper in vendor:speak: it is now that at {line}"
+    reason = f"other code changed the code of hookpatch's wrapper in vendor:speak: the present code is from {line}"
     assert agreed(session) == ("overwritten", reason)
     with pytest.warns(DisplacedWarning) as warned:
         session.close()

@@ -38,8 +38,8 @@ def test_text_is_a_line_a_patch(vendor: ModuleType) -> None:
     assert str(session.report()) == (
         "restored  wrap    vendor:speak  (active())\n"
         "          why     too quiet; https://example.org/1\n"
-        "          stays   in this process: it is made of a lambda, which another process does not find; define a "
-        "function in a module\n"
+        "          stays   in this process: made of a lambda, which another process does not find; define a function "
+        "in a module\n"
         "skipped   remove  vendor:nothing  (active()): vendor has no attribute 'nothing' "
         "(target vendor:nothing of a patch given to active())\n"
         "unused    replace nowhere:thing  (active()): nowhere was never imported"
@@ -66,7 +66,7 @@ def test_json_has_the_documented_schema(vendor: ModuleType) -> None:
         "place": None,
         "stale": [],
         "calls": None,
-        "stays": "it is made of a lambda, which another process does not find; define a function in a module",
+        "stays": "made of a lambda, which another process does not find; define a function in a module",
         "warnings": [],
         "why": "too quiet",
         "upstream": "https://example.org/1",

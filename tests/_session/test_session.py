@@ -180,8 +180,8 @@ def test_generator_cannot_be_decorated(vendor: ModuleType) -> None:
     with pytest.raises(errors.SessionError) as caught:
         hookpatch.active(hookpatch.wrap("vendor:speak", shout))(numbers)
     assert str(caught.value) == (
-        "active() cannot decorate the generator test_generator_cannot_be_decorated.<locals>.numbers: "
-        "patches would hold while it is suspended, too; write the block inside it"
+        "active() cannot decorate the generator test_generator_cannot_be_decorated.<locals>.numbers: patches would "
+        "stay on while the generator is suspended; write the block inside the generator"
     )
 
 

@@ -105,8 +105,8 @@ def test_patched_function_that_collects_arguments_is_refused(vendor: ModuleType,
     with hookpatch.active(patch), pytest.raises(BypassError) as raised:
         symbolic_trace(vendor.Collects())
     assert str(raised.value) == (
-        "torch.fx.symbolic_trace would go past the patch of vendor:Collects.forward by hookpatch: it gives collected "
-        "arguments as one input; trace it where the patch is not on"
+        "torch.fx.symbolic_trace would go past the patch of vendor:Collects.forward by hookpatch: the tracer passes "
+        "collected arguments as one input; trace the function outside of the block"
     )
     assert "getitem" in symbolic_trace(vendor.Collects()).code
 

@@ -251,7 +251,7 @@ REFUSED: Final[dict[str, tuple[Callable[[str, Any], Any], type[Exception], str]]
     "a pattern": (
         lambda v, model: hookpatch.wrap(f"{v}:Norm().forward", plus, of=f"{v}:*"),
         PatchError,
-        "stands for more than one object; write the address of one",
+        "stands for several objects; write the address of a single object",
     ),
     "a parameter": (
         lambda v, model: hookpatch.replace(f"{v}:Norm().weight", 3, of=model),

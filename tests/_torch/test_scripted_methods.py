@@ -97,7 +97,7 @@ def test_forward_that_is_patched(vendor: ModuleType, kind: str, verb: str, reach
         wanted = model(tensor).tolist()
         if (kind, is_inside) == ("Helped", True) or (verb, reach) == ("derive", "slot"):
             with pytest.raises(
-                BypassError, match=rf"(?s)vendor:{kind}\.forward .* script it where the patch is not on"
+                BypassError, match=rf"(?s)vendor:{kind}\.forward .* script the function outside of the block"
             ):
                 torch.jit.script(model)
             return
@@ -115,8 +115,8 @@ def test_submodule_lacks_what_its_method_calls(vendor: ModuleType) -> None:
         torch.jit.script(vendor.Outer(vendor.Helped()))
     assert str(raised.value) == (
         "torch.jit.script would go past the patch of vendor:Helped.forward by hookpatch: it calls a patched method of "
-        "a submodule in Python, where the submodule lacks helper, of_class, static, table; script it where the patch "
-        "is not on"
+        "a submodule in Python, where the submodule lacks helper, of_class, static, table; script the function outside "
+        "of the block"
     )
 
 

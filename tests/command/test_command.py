@@ -286,20 +286,18 @@ def test_command_of_its_plugins_name_is_the_plugins_word(home: Environment) -> N
         (
             "lits",
             "no command and no plugin 'lits'; did you mean 'list'? commands: list, plan, lock, check, doctor, report, "
-            "why, explain, run, new, audit, adopt; "
-            "a plugin's own commands are under its name, and 'hookpatch list' has the names "
-            "[hookpatch explain UnknownCommand]",
+            "why, explain, run, new, audit, adopt; a plugin's own commands are under its name, and 'hookpatch list' "
+            "has the names [hookpatch explain UnknownCommand]",
         ),
         (
             "ruler",
-            "no command and no plugin 'ruler'; did you mean 'rule'? commands: list, plan, lock, check, doctor, report, "
-            "why, explain, run, new, audit, adopt; "
-            "a plugin's own commands are under its name, and 'hookpatch list' has the names "
-            "[hookpatch explain UnknownCommand]",
+            "no command and no plugin 'ruler'; did you mean 'rule'? commands: list, plan, lock, check, doctor, "
+            "report, why, explain, run, new, audit, adopt; a plugin's own commands are under its name, and 'hookpatch "
+            "list' has the names [hookpatch explain UnknownCommand]",
         ),
         (
             "loud",
-            "plugin 'loud' (loud-dist 1.0) has no commands of its own; hookpatch run -p loud SCRIPT switches it on "
+            "plugin 'loud' (loud-dist 1.0) has no commands; hookpatch run -p loud SCRIPT applies its patches "
             "[hookpatch explain PluginError]",
         ),
     ],
@@ -518,6 +516,8 @@ def test_python_that_ignores_the_environment_is_refused(home: Environment, flag:
     completed = home.run(flag, "-m", "hookpatch", "run", "-p", "loud", "script.py")
     assert (completed.stdout, completed.returncode) == ("", 78)
     assert completed.stderr == (
-        "hookpatch: error: hookpatch run: this python ignores the environment (-I or -E), so the program would run "
-        "unpatched; leave the flag out [hookpatch explain SettingError]\n"
+        "hookpatch: error: hookpatch run: this python ignores the environment (-I or -E), and the program "
+        "would "
+        "run unpatched; leave the flag out [hookpatch explain "
+        "SettingError]\n"
     )

@@ -78,7 +78,7 @@ def test_pages_of_plugins_show_what_their_classes_write() -> None:
         ExportWarning("torch.jit.trace", f"{line}; instead: {instead}"),
         NodeError("gelu_node", "1", f"cannot be a Gelu node at opset 18; {advice}"),
         CapturedWarning("rmsnorm_node", "ExportedProgram"),
-        ModelFileError("m.onnx", "is not an ONNX model: it is text; give the binary .onnx file"),
+        ModelFileError("m.onnx", "is not an ONNX model: the file is text; give the binary .onnx file"),
         ModelRunError("out/plain/001-exported.onnx", light),
         NothingInCommonError("norms.onnx", "neo.onnx", nothing_shared),
         PictureError("out/plain and out/patched", no_model),

@@ -121,4 +121,4 @@ def test_list_without_plugins_says_how_they_come(home: Environment) -> None:
         if info.is_dir():
             (info / "entry_points.txt").unlink()
     completed = hookpatch(home, "list")
-    assert completed.stdout == "No plugins are installed. They come as distributions, such as hookpatch-onnxsim.\n"
+    assert completed.stdout == "No plugins are installed. Plugins come as distributions, such as hookpatch-onnxsim.\n"

@@ -112,8 +112,8 @@ def test_it_says_what_it_has_written_and_what_to_do_next(at_home: Environment) -
         "  pyproject.toml\n"
         "  tests/test_tell_entry.py\n"
         "Note: there is no module no_vendor here; a module beside a program's script is found when the script runs. "
-        "The tests that need it are skipped meanwhile.\n"
-        "It prints each call of no_vendor:f. What is yours to change is marked CHANGE. Next:\n"
+        "Its tests are skipped meanwhile.\n"
+        "The plugin prints each call of no_vendor:f. Lines to change are marked CHANGE. Next:\n"
         "  cd empty\n"
         "  python -m pip install --editable '.[test]'\n"
         "  python -m pytest\n"
@@ -121,7 +121,7 @@ def test_it_says_what_it_has_written_and_what_to_do_next(at_home: Environment) -
         "  HOOKPATCH_PLUGINS=tell_entry python program.py\n"
     )
     wrong = hookpatch(at_home, "new", "tell_entry", "--into", "empty")
-    problem = "new plugin 'tell_entry': empty is there already, and no empty folder; name another one with --into"
+    problem = "new plugin 'tell_entry': empty exists already and is not empty; name another folder with --into"
     assert (wrong.stdout, wrong.returncode) == ("", 78)
     assert wrong.stderr.startswith(f"hookpatch: error: {problem}")
     assert wrong.stderr.count("\n") == 1
@@ -142,26 +142,27 @@ def test_address_and_what_it_requires_stand_in_the_module(tmp_path: Path) -> Non
     assert f"pluggy>={release},<2; tested on {release}.\n" in (folder / "README.md").read_text()
 
 
-RULE = "it takes a letter, then letters, digits and single '_', no word of Python's own, since it names a module, too"
+RULE = "a name is a letter, then letters, digits and single '_', no word of Python's own, since it names a module, too"
 
 
 @pytest.mark.parametrize(
     ("name", "words", "problem"),
     [
-        ("tell-mean", {}, f"that cannot be a plugin's name; did you mean 'tell_mean'? {RULE}"),
-        ("2fast", {}, f"that cannot be a plugin's name; did you mean 'fast'? {RULE}"),
-        ("class", {}, f"that cannot be a plugin's name; {RULE}"),
-        ("größe", {}, f"that cannot be a plugin's name; did you mean 'gr_e'? {RULE}"),
-        ("", {}, f"that cannot be a plugin's name; {RULE}"),
+        ("tell-mean", {}, f"not a valid plugin name; did you mean 'tell_mean'? {RULE}"),
+        ("2fast", {}, f"not a valid plugin name; did you mean 'fast'? {RULE}"),
+        ("class", {}, f"not a valid plugin name; {RULE}"),
+        ("größe", {}, f"not a valid plugin name; did you mean 'gr_e'? {RULE}"),
+        ("", {}, f"not a valid plugin name; {RULE}"),
         ("loud", {}, "loud-kit 1.0 has a plugin 'loud'; choose another name, or uninstall it"),
         ("Loud", {}, "loud-kit 1.0 has a plugin 'loud'; choose another name, or uninstall it"),
         (
             "kit",
             {},
-            "the distribution hookpatch-kit 1.0 is installed, and this one would take its place; choose another name",
+            "the distribution hookpatch-kit 1.0 is installed, and the new plugin would replace the distribution; "
+            "choose another name",
         ),
-        ("mine", {"into": "full"}, "full is there already, and no empty folder; name another one with --into"),
-        ("mine", {"into": "a_file"}, "a_file is there already, and no empty folder; name another one with --into"),
+        ("mine", {"into": "full"}, "full exists already and is not empty; name another folder with --into"),
+        ("mine", {"into": "a_file"}, "a_file exists already and is not empty; name another folder with --into"),
         (
             "mine",
             {"into": "no/where"},
@@ -205,9 +206,8 @@ def test_address_that_cannot_be_read_is_the_error_of_each_patch(
     with pytest.raises(TargetSyntaxError) as caught:
         write_plugin("mine", "json.dumps")
     assert str(caught.value) == (
-        "target 'json.dumps' has no colon between module and name; did you mean 'json:dumps'? "
-        "write module:name, module:Class.method or "
-        "module:mapping['key']"
+        "target 'json.dumps' has no colon between module and name; did you mean 'json:dumps'? write module:name, "
+        "module:Class.method or module:mapping['key']"
     )
     assert not list(tmp_path.iterdir())
 

@@ -1,4 +1,4 @@
-"""Docstrings, comments and pages are plain: few pointing words, short sentences, functions described by a verb."""
+"""Docstrings, comments, texts in code and pages are plain: few pointing words, short sentences, verbs first."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ POINTING: Final = re.compile(
 )
 IN_DOCSTRINGS: Final = 0.07  # at most, of all words
 IN_COMMENTS: Final = 0.08
+IN_STRINGS: Final = 0.05  # messages, help and headings in hookpatch/ and plugins/
+SENTENCE: Final = 5  # words: a shorter text is a name or a piece of code
 IN_PAGES: Final = 0.07  # on each page; the changelog's old entries have more
 IN_THE_CHANGELOG: Final = 0.08
 A_PAGE: Final = 1500  # words, at most; pages of reference may be longer
@@ -77,6 +79,24 @@ def comments(source: str) -> list[str]:
                 blocks.append(text)
             last = token.start[0] if is_alone else -1
     return blocks
+
+
+def strings(source: str) -> list[str]:
+    """Return the texts of at least five words in a source that are no docstrings; a value in a text is one word."""
+    nodes = list(ast.walk(ast.parse(source)))
+    inner = {part for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node) if part is not node}
+    inner |= {node.value for node in nodes if isinstance(node, ast.Expr)}
+    texts = [_text(node) for node in nodes if node not in inner]
+    return [text for text in texts if Share.of([text]).words >= SENTENCE]
+
+
+def _text(node: ast.AST) -> str:
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(str(part.value) if isinstance(part, ast.Constant) else " `value` " for part in parts)
+    return ""
 
 
 def shares(source: str) -> tuple[Share, Share]:
@@ -141,6 +161,19 @@ def test_few_words_point(kind: int, most: float) -> None:
     assert total.part <= most, f"{total.part:.1%} of {total.words} words"
     worse = {path: share for path, share in of_files.items() if share.words >= FEW and share.part > 2 * most}
     assert not worse, "\n".join(f"{share.part:.1%} of {share.words} words: {path}" for path, share in worse.items())
+
+
+def test_few_words_of_messages_point() -> None:
+    """Over all texts in code, and in no file more than twice as many; the texts of tests are not judged."""
+    packages = {path: source for path, source in sources().items() if "tests" not in path.parts and path.parts[1:2]}
+    of_files = {path: Share.of(strings(source)) for path, source in packages.items() if "test_" not in path.name}
+    total = Share(sum(share.pointing for share in of_files.values()), sum(share.words for share in of_files.values()))
+    assert total.words > 10_000
+    assert total.part <= IN_STRINGS, f"{total.part:.1%} of {total.words} words"
+    worse = {path: share for path, share in of_files.items() if share.words >= FEW and share.part > 2 * IN_STRINGS}
+    assert not worse, "\n".join(f"{share.part:.1%} of {share.words} words: {path}" for path, share in worse.items())
+    source = '"""It is what it is that."""\nx = f"{a} is what it is", "a b", "it is " "what it was"\n'
+    assert [Share.of([text]) for text in strings(source)] == [(2, 5), (3, 5)]
 
 
 def test_the_measure_sees_riddles() -> None:

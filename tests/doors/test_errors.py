@@ -101,8 +101,8 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
     SettingError: SettingError("HOOKPATCH_ON_ERROR", "'ignore' is not a policy; it takes exit or warn"),
     NewPluginError: NewPluginError(
         "keep-linear",
-        "that cannot be a plugin's name; did you mean 'keep_linear'? it takes a letter, then letters, digits and "
-        "single '_', no word of Python's own, since it names a module, too",
+        "not a valid plugin name; did you mean 'keep_linear'? a name is a letter, then letters, digits and single "
+        "'_', no word of Python's own, since it names a module, too",
     ),
     PluginError: PluginError(
         "linear_printer",
@@ -151,8 +151,8 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
     ConflictError: ConflictError(
         "vendor:PRINTER",
         "plugin 'printer_b' from kit-b 1.0",
-        "plugin 'printer_a' from kit-a 1.0 also puts a value into the same slot (derive); select one of them, or let "
-        "one declare its place with before= or after=",
+        "plugin 'printer_a' from kit-a 1.0 also puts a value into the same slot (derive); select only one of the two, "
+        "or declare the order with before= or after=",
     ),
     OrderError: OrderError(
         "vendor:simplify",
@@ -163,17 +163,17 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
         "vendor:Block.scale",
         "torch.jit.script",
         "it calls a patched method in Python, with neither default values nor class methods; give all arguments, or "
-        "script it where the patch is not on",
+        "script the function outside of the block",
     ),
     SessionError: SessionError(
-        "active() cannot decorate the generator batches: patches would hold while it is suspended, too; write the "
-        "block inside it"
+        "active() cannot decorate the generator batches: patches would stay on while the generator is suspended; write "
+        "the block inside the generator"
     ),
     CallsError: CallsError([f"{SIMPLIFY} of {ONNXSIM}: applied, never called (required_calls=1)"]),
     NotCarriedError: NotCarriedError(
         [
-            "the patch of vendor:speed: it is made of a lambda, which another process does not find; define a function "
-            "in a module"
+            "the patch of vendor:speed: made of a lambda, which another process does not find; define a function in a "
+            "module"
         ]
     ),
     RestoreError: RestoreError([ValueError("no")]),
@@ -400,8 +400,8 @@ def test_generator_is_not_decorated() -> None:
     with pytest.raises(SessionError) as caught:
         hookpatch.active()(generator)
     assert str(caught.value) == (
-        "active() cannot decorate the generator test_generator_is_not_decorated.<locals>.generator: patches would hold "
-        "while it is suspended, too; write the block inside it"
+        "active() cannot decorate the generator test_generator_is_not_decorated.<locals>.generator: patches would stay "
+        "on while the generator is suspended; write the block inside the generator"
     )
 
 

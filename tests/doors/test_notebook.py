@@ -111,7 +111,7 @@ def test_one_cell_is_run_with_plugins(home: Environment) -> None:
 @pytest.mark.launcher
 def test_mistakes_are_one_line(home: Environment) -> None:
     """A mistake is a line without a traceback, and switches no plugin on."""
-    usage = "there is %hookpatch on NAME..., %hookpatch off [NAME...], %hookpatch for a table, "
+    usage = "write %hookpatch on NAME..., %hookpatch off [NAME...], %hookpatch for a table, "
     usage += "%hookpatch audit, %%hookpatch NAME... for a cell"
     outputs = execute(
         home,
@@ -124,9 +124,9 @@ def test_mistakes_are_one_line(home: Environment) -> None:
         unknown,
         "'vendor'",
         "hookpatch: 'loud' was not switched on by %hookpatch on",
-        f"hookpatch: 'up' is no such thing; {usage}",
-        f"hookpatch: which plugins? {usage}",
-        f"hookpatch: 'on' is no such thing; {usage}",
+        f"hookpatch: 'up' is unknown; {usage}",
+        f"hookpatch: name plugins; {usage}",
+        f"hookpatch: 'on' is unknown; {usage}",
     ]
 
 

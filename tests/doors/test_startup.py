@@ -203,7 +203,7 @@ def test_options_come_from_the_environment(home: Environment) -> None:
             "{",
             "HOOKPATCH_OPTIONS: not JSON (Expecting property name enclosed in double quotes: "
             "line 1 column 2 (char 1)); "
-            'it takes a JSON object by plugin, such as {"onnxsim_skip": {"passes": ["fuse_qkv"]}} '
+            'write a JSON object by plugin, such as {"onnxsim_skip": {"passes": ["fuse_qkv"]}} '
             "[hookpatch explain SettingError]",
         ),
     ]:
@@ -392,9 +392,9 @@ def test_tests_that_import_what_a_plugin_waits_for_leave_nothing(waiting: Enviro
 
 
 BEYOND = (
-    "plugin 'beyond' (beyond-dist 1.0) patches vendor:speak, which is not in 'package', for which its distribution has "
-    "it wait; take 'beyond' out of the entry point group hookpatch.waits_for, or name there what has all its targets, "
-    "and install it anew [hookpatch explain PluginError]"
+    "plugin 'beyond' (beyond-dist 1.0) patches vendor:speak, which is not in 'package', the modules named by its "
+    "distribution in the entry point group hookpatch.waits_for; remove 'beyond' from the group or name all modules, "
+    "and install the distribution anew [hookpatch explain PluginError]"
 )
 BROKEN = (
     "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; fix or uninstall it "

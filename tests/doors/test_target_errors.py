@@ -134,15 +134,15 @@ def lazy_kit(write_module: Callable[[str, str], Path], make_module: MakeModule, 
 def test_name_fetched_lazily_is_refused_with_its_home(lazy_kit: ModuleType) -> None:
     """The message gives the address to use instead."""
     assert refused(TargetRefused, hookpatch.derive("lazy_kit:Model", repr)) == (
-        "module lazy_kit fetches 'Model' lazily and may be replaced at any import; take the address where it is "
-        f"defined: lazy_kit.home:Model (target lazy_kit:Model {OURS})"
+        "module lazy_kit fetches 'Model' lazily and may be replaced at any import; take the address of the definition: "
+        f"lazy_kit.home:Model (target lazy_kit:Model {OURS})"
     )
 
 
 def test_value_fetched_lazily_is_refused(lazy_kit: ModuleType) -> None:
     """A value without a home is refused as well."""
     assert refused(TargetRefused, hookpatch.replace("lazy_kit:limit", 4)) == (
-        "module lazy_kit fetches 'limit' lazily and may be replaced at any import; take the module that defines it "
+        "module lazy_kit fetches 'limit' lazily and may be replaced at any import; take the module of the definition "
         f"(target lazy_kit:limit {OURS})"
     )
 

@@ -71,7 +71,7 @@ def test_flags_that_switch_it_off(home: Environment, flag: str) -> None:
 def test_run_refuses_an_interpreter_that_ignores_the_environment(home: Environment) -> None:
     """An interpreter that ignores the environment would not read the request."""
     completed = home.run("-E", *RUN)
-    assert "this python ignores the environment (-I or -E), so the program would run unpatched" in completed.stderr
+    assert "this python ignores the environment (-I or -E), and the program would run unpatched" in completed.stderr
     assert (completed.stdout, completed.returncode) == ("", 78)
 
 

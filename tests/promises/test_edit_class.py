@@ -391,7 +391,7 @@ REFUSED: Final = {
     "not there": ("Plain", "passed", "x = 1", "'passed' is not in the source; nearest is line"),
     "twice": ("Kind", "7 + 1", "7 + 2", "is there 12 times"),
     "nothing": ("Kind", "pass", "1", "'pass' is not in the source"),
-    "no effect": ("Kind", "SIZE = 3", "SIZE = (3)", "changes nothing that runs"),
+    "no effect": ("Kind", "SIZE = 3", "SIZE = (3)", "changes no code that runs"),
 }
 
 

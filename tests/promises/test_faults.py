@@ -225,8 +225,8 @@ def test_plugin_that_hangs_costs_its_time_and_no_other(hanging: None) -> None:
     began = time.monotonic()
     hung, well = seen(plugins, Look(imports=False), "a test", limit=10)
     assert hung.problem == (
-        "plugin 'a_hang' (hangs-dist 1.0) did not let itself be loaded: the process that tried took longer than 10 s; "
-        "fix or uninstall it"
+        "plugin 'a_hang' (hangs-dist 1.0) could not be loaded: the child process took longer than 10 s; fix or "
+        "uninstall the plugin"
     )
     assert (well.status, well.description) == ("patches", "Speak louder.")
     assert time.monotonic() - began < 60
@@ -571,7 +571,7 @@ def test_damaged_file_is_told_and_hides_no_other(tmp_path: Path, name: str) -> N
     run = receipts(tmp_path)
     assert [process.pid for process in run] == [7]
     (line,) = run.unread
-    assert line.startswith("hookpatch-8.json is no report: it is ")
+    assert line.startswith("hookpatch-8.json is no report: the file is ")
     assert line.endswith("; delete it, or run again with another folder")
     assert (len(line) < 400, run.problems) == (True, (line,))
     assert json.loads(run.to_json())["unread"] == [line]
@@ -610,8 +610,8 @@ def test_report_command_ends_with_1_for_a_damaged_file(home: Environment, tmp_pa
     (tmp_path / "hookpatch-7.json").write_text(TEXT)
     completed = hookpatch(home, "report", str(tmp_path), "--html", str(tmp_path / "page.html"))
     assert (completed.stderr, completed.returncode) == ("", 1)
-    assert completed.stdout.count("is no report: it is cut off") == 5
-    assert (tmp_path / "page.html").read_text().count("is no report: it is cut off") == 5
+    assert completed.stdout.count("is no report: the file is cut off") == 5
+    assert (tmp_path / "page.html").read_text().count("is no report: the file is cut off") == 5
 
 
 ODD: Final = {

@@ -104,6 +104,8 @@ def test_that_of_object_is_refused(kinds: ModuleType, name: str) -> None:
     before = behaviour(cls)
     with pytest.raises(TargetRefused) as refused:
         hookpatch.active(hookpatch.wrap(f"kinds:{name}.__new__", around)).open()
-    reason = f"kinds:{name}.__new__ is that of object, and a class whose __new__ was set and deleted takes no arguments"
-    assert str(refused.value).startswith(f"{reason} any more; patch __init__, or derive a class that has a __new__")
+    reason = (
+        f"kinds:{name}.__new__ is object.__new__, and a class takes no arguments any more after setting and deleting"
+    )
+    assert str(refused.value).startswith(f"{reason} __new__; patch __init__, or derive a class with a __new__")
     assert behaviour(cls) == before

@@ -579,7 +579,7 @@ REFUSED: Final[dict[str, tuple[Callable[[], Any], type[Exception], str]]] = {
     "remove a method": (
         lambda: hookpatch.remove("vendor:Plain().f"),
         TargetRefused,
-        "is inherited; remove it from the class that defines it",
+        "is inherited; remove the attribute from the class of its definition",
     ),
 }
 

@@ -200,8 +200,8 @@ def test_two_plugins_that_inject_different_values_are_a_conflict(
         with pytest.raises(ConflictError) as raised:
             hookpatch.active("one", "two").open()
         assert str(raised.value) == (
-            "plugin 'one' from d-one 1.0 also puts a value for a (inject); select one of them, or let one "
-            f"declare its place with before= or after= (target {address} of plugin 'two' from d-two 1.0)"
+            "plugin 'one' from d-one 1.0 also puts a value for a (inject); select only one of the two, or declare the "
+            f"order with before= or after= (target {address} of plugin 'two' from d-two 1.0)"
         )
         with hookpatch.active("one"), pytest.raises(ConflictError):
             hookpatch.active("two").open()

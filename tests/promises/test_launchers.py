@@ -126,8 +126,8 @@ def test_pool_whose_workers_are_refused_for_ever_says_how_to_end_it(home: Enviro
     assert (completed.returncode, again[:2]) == (3, [error, note])
     assert error.startswith("hookpatch: error: no plugin 'gone' (asked for by HOOKPATCH_PLUGINS=gone)")
     assert note == (
-        "hookpatch: multiprocessing.Pool starts a worker for each that ends, so for ever: end the program with Ctrl-C, "
-        "or take ProcessPoolExecutor, which raises BrokenProcessPool"
+        "hookpatch: multiprocessing.Pool replaces each ended worker, for ever: end the program with Ctrl-C, or use "
+        "ProcessPoolExecutor, which raises BrokenProcessPool"
     )
 
 

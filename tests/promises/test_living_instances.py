@@ -198,7 +198,7 @@ def test_an_instance_whose_class_changed_meanwhile(kinds: ModuleType) -> None:
     assert (type(foreign), type(back), type(came).__name__) == (kinds.Below, kinds.Base, "new")
     assert [patch.reason for patch in session.report()] == [
         None,
-        "but for 1 with a class that other code has given, which was left alone",
+        "but for 1 with a class set by other code, left unchanged",
     ]
 
 

@@ -256,7 +256,7 @@ UNFIT: Final[dict[str, tuple[Callable[..., hookpatch.Patch], str]]] = {
         lambda **facts: hookpatch.edit("vendor", "LIMIT = 42", "LIMIT = = 1", **facts),
         "what comes of the edit cannot be read: invalid syntax (line 8: 'LIMIT = = 1')",
     ),
-    "nothing": (lambda **facts: hookpatch.transform("vendor", str, **facts), "the transform changes nothing that runs"),
+    "nothing": (lambda **facts: hookpatch.transform("vendor", str, **facts), "the transform changes no code that runs"),
     "no text": (
         lambda **facts: hookpatch.transform("vendor", lambda text: None, **facts),
         "the function returned a NoneType, not text",

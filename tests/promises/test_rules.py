@@ -609,7 +609,7 @@ def test_a_match_that_does_not_fit_refuses_all(vendor: Any) -> None:
     """A required rule is all or nothing; an optional rule leaves out the match, with the reason."""
     with pytest.raises(
         TargetRefused,
-        match=r"ruled_vendor:ANorm\.eps holds an int, which cannot be called; only=callable leaves it out",
+        match=r"ruled_vendor:ANorm\.eps holds an int, which cannot be called; only=callable leaves out such values",
     ):
         hookpatch.active(hookpatch.wrap("ruled_vendor:ANorm.*", louder)).open()
     assert vendor.ANorm.plain() == "plain"
@@ -697,7 +697,10 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: hookpatch.replace("m:*", source="n:C().x"),
         "source='n:C().x' has a sign that stands for no name",
     ),
-    "enter": (lambda: hookpatch.enter("m", contextlib.nullcontext, matches=1), "takes no matches=: it has one module"),  # type: ignore[arg-type]
+    "enter": (
+        lambda: hookpatch.enter("m", contextlib.nullcontext, matches=1),
+        "takes no matches=: enter has a single module",
+    ),  # type: ignore[arg-type]
 }
 
 

@@ -76,11 +76,11 @@ UNMARKED = """
 
 NO_PROCESS = "import pytest\n@pytest.mark.hookpatch_releases('kit==1')\ndef test_it(): pass\n"
 WRONG = {
-    "('kit>=1')": "'kit>=1' names no release (it is not one version of one distribution); "
-    "write it like 'onnxsim==0.7.3'",
+    "('kit>=1')": "'kit>=1' names no release (a release is one version of one distribution); write it like "
+    "'onnxsim==0.7.3'",
     "(3)": "3 names no release (it is no text); write it like 'onnxsim==0.7.3'",
-    "()": "it takes releases such as 'onnxsim==0.7.3', or file='releases.txt'",
-    "(files='x')": "it takes releases such as 'onnxsim==0.7.3', or file='releases.txt'",
+    "()": "name releases such as 'onnxsim==0.7.3', or file='releases.txt'",
+    "(files='x')": "name releases such as 'onnxsim==0.7.3', or file='releases.txt'",
     "(file='none.txt')": "none.txt cannot be read: No such file or directory",
 }
 

@@ -73,7 +73,7 @@ def test_plugin_that_is_none_is_seen(fresh_process: FreshProcess, where: dict[st
         completed.check()
     message = "no plugin 'lout' (asked for by HOOKPATCH_PLUGINS=lout); did you mean 'loud'?"
     status, reported = caught.value.problems
-    assert status == "it ended with status 78"
+    assert status == "the process ended with status 78"
     assert message in reported
     assert f"\n--- its stderr:\nhookpatch: error: {message}" in str(caught.value)
 
@@ -223,14 +223,14 @@ def test_release_that_cannot_be_had_is_an_error(index: Path, tmp_path: Path) -> 
     folder = releases / "vendor-kit==9.9"
     assert str(caught.value) == (
         "release vendor-kit==9.9: pip cannot install it here: No matching distribution found for vendor-kit==9.9; "
-        f"put it there by 'pip install --no-deps --target {folder} vendor-kit==9.9', or name a folder that has it with "
-        "--hookpatch-releases=FOLDER"
+        f"install the release with 'pip install --no-deps --target {folder} vendor-kit==9.9', or name another folder "
+        "with --hookpatch-releases=FOLDER"
     )
     assert [*releases.iterdir()] == []
     folder.mkdir()
     with pytest.raises(SettingError) as caught:
         run(SPEAK, release="vendor-kit==9.9")
-    assert str(caught.value) == f"release vendor-kit==9.9: {folder} is there, and does not hold it; delete it"
+    assert str(caught.value) == f"release vendor-kit==9.9: {folder} exists without the release; delete the folder"
     (tmp_path / "file").touch()
     with pytest.raises(SettingError) as caught:
         FreshProcess(lambda: tmp_path / "file", tmp_path / "file" / "x")(Path(__file__), release="vendor-kit==1.0")

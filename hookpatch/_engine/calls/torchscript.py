@@ -18,9 +18,9 @@ from hookpatch._bootstrap import imports
 from hookpatch.errors import BypassError
 
 ATTRIBUTES: Final = frozenset({"_torchscript_modifier", "__prepare_scriptable__", "__script_unsupported"})
-ELSEWHERE: Final = "script it where the patch is not on"
+ELSEWHERE: Final = "script the function outside of the block"
 SCRIPT: Final = "torch.jit.script"
-GIVES_ALL: Final = "default gives what a call does not, and what is captured gives every argument"
+GIVES_ALL: Final = "default fills in missing arguments, and captured code passes every argument"
 _numbers: Final = itertools.count(1)
 _CALL: Final = "__hookpatch_call__"
 
@@ -87,9 +87,9 @@ def _scriptable(like: FunctionType, link: CellType) -> FunctionType:
     try:
         (definition,) = ast.parse(dedent(inspect.getsource(like))).body
     except (OSError, SyntaxError, ValueError) as error:
-        raise BypassError(name, SCRIPT, f"its source cannot be read ({error}); {ELSEWHERE}") from error
+        raise BypassError(name, SCRIPT, f"the source cannot be read ({error}); {ELSEWHERE}") from error
     if not isinstance(definition, ast.FunctionDef):
-        raise BypassError(name, SCRIPT, f"it is no function written with def; {ELSEWHERE}")
+        raise BypassError(name, SCRIPT, f"the value is no function written with def; {ELSEWHERE}")
     parameters = definition.args
     if parameters.vararg or parameters.kwarg or parameters.kwonlyargs:
         raise BypassError(name, SCRIPT, f"TorchScript cannot hand on keyword-only or collected arguments; {ELSEWHERE}")

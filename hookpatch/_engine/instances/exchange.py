@@ -37,7 +37,7 @@ class Exchange:
         ]
         if not self.places and of.meant.takes(model):
             problem = f"the model is {a_kind(model)} itself, and hangs in no other module of it"
-            raise TargetRefused(patch.address, owner, f"{problem}; take of= with a model that has it as a submodule")
+            raise TargetRefused(patch.address, owner, f"{problem}; use of= with a model that contains the submodule")
         self._patch: Final = patch
         self._owner: Final = owner
         self._count: Final = len({id(own_beneath(slot)) for slot in self.places})

@@ -61,7 +61,7 @@ def read_lock(path: str) -> Lock:
         with open(path, "rb") as file:
             content = tomllib.load(file)
         if content["format"] != _FORMAT:
-            raise ValueError(f"its format is {content['format']!r}, and this hookpatch reads {_FORMAT}")
+            raise ValueError(f"the format is {content['format']!r}, and this hookpatch reads {_FORMAT}")
         targets = {address: _locked(table) for address, table in content.get("target", {}).items()}
         return Lock(tuple(content["plugins"]), content.get("options", {}), targets, path)
     except OSError as error:
@@ -92,7 +92,7 @@ def _locked(table: Mapping[str, Any]) -> Locked:
         features["source"] = features["source"].removesuffix("\n")
     fingerprint = Fingerprint(**features)
     if fingerprint.hash != table.get("hash"):
-        raise ValueError("a hash is not that of its source: it was not written by hookpatch")
+        raise ValueError("a hash does not fit its source: other code has changed the file")
     return Locked(fingerprint, tuple(table.get("patches", ())))
 
 
@@ -134,7 +134,7 @@ def _value(value: Any) -> str:
         entries = [_value(entry) for entry in value]
         line = f"[{', '.join(entries)}]"
         return line if len(line) < 80 else "[\n" + "".join(f"    {entry},\n" for entry in entries) + "]"
-    raise SettingError("lock", f"an option is {value!r}, which TOML cannot hold; leave it out, or give it as text")
+    raise SettingError("lock", f"an option is {value!r}, which TOML cannot hold; leave the option out, or write a text")
 
 
 def write_lock(lock: Lock) -> bool:

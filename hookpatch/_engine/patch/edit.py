@@ -61,7 +61,7 @@ def hunks(diff: str) -> tuple[tuple[str, str], ...]:
             raise ValueError(f"the line {line!r} begins with none of ' ', '-' and '+'")
     pairs = tuple(("\n".join(before).strip("\n"), "\n".join(after).strip("\n")) for before, after in line_pairs)
     if not pairs or any(before == after for before, after in pairs):
-        raise ValueError("it has no hunk" if not pairs else "a hunk of it changes nothing")
+        raise ValueError("it has no hunk" if not pairs else "a hunk of the diff changes nothing")
     if not all(before.strip() for before, _ in pairs):
-        raise ValueError("a hunk has no line of the old source, so its place is unknown")
+        raise ValueError("a hunk has no line of the old source, and its place is unknown")
     return pairs

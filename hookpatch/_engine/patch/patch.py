@@ -324,7 +324,7 @@ def replace(
     if not isinstance(add, bool):
         raise PatchError("replace", f"add= is {a_kind(add)}, not True or False")
     if add and facts.get("callers"):
-        raise PatchError("replace", "takes add= or callers=: a name that is not there is called by nobody")
+        raise PatchError("replace", "takes add= or callers=, not both: a new name has no callers yet")
     if (value is _MISSING) == (source is None):
         raise PatchError("replace", f"takes a value or source=, not {'both' if source is not None else 'neither'}")
     patch = _declare("replace", target, None if value is _MISSING else value, facts, add=add, source=source)
@@ -463,7 +463,7 @@ def _of_source(verb: Verb, module: str, change: object, facts: Mapping[str, Any]
     if fact := next((name for name in ("reach", "only_in", "except_in", "check_signature") if name in facts), None):
         raise PatchError(verb, f"takes no {fact}= for a module: all of it runs changed")
     if module == "__main__":
-        raise PatchError(verb, "'__main__' is the program, which Python compiles before a patch can change it")
+        raise PatchError(verb, "'__main__' is the program, which Python compiles before any patch is applied")
     if own["reload"] and own["keep"]:
         raise PatchError(verb, "takes reload=, which runs the module anew at the end, or keep=, not both")
     return Patch(verb=verb, target=None, module=module, change=change, **_checked(verb, facts), **own)
@@ -482,7 +482,7 @@ def _as_edit(old: object, new: object, count: object, diff: object) -> Edit:
     if not (isinstance(old, str) and isinstance(new, str)):
         wrong = next(value for value in (old, new) if not isinstance(value, str))
         kind = "nothing" if wrong is None else a_kind(wrong)
-        raise PatchError("edit", f"takes two texts, old and new, or diff=; one of them is {kind}")
+        raise PatchError("edit", f"takes two texts, old and new, or diff=; one text is {kind}")
     if not old.strip():
         raise PatchError("edit", "old is empty: write the piece that is to be replaced")
     if dedent(old).strip() == dedent(new).strip():
@@ -507,7 +507,7 @@ def enter(module: str, factory: Entered, **facts: Unpack[Facts]) -> Patch:
     """
     _check_of_module("enter", module, "factory", factory, "module")
     if rule_facts := {"matches", "only"} & set(facts):
-        raise PatchError("enter", f"takes no {min(rule_facts)}=: it has one module")
+        raise PatchError("enter", f"takes no {min(rule_facts)}=: enter has a single module")
     return Patch(verb="enter", target=None, module=module, change=factory, **_checked("enter", facts))
 
 
@@ -581,7 +581,7 @@ def _checked_instances(verb: Verb, target: Target, facts: Mapping[str, Any]) -> 
         return facts
     whole = Target(of)
     if whole.is_rule or whole.of_instances:
-        raise PatchError(verb, f"of='{of}' stands for more than one object; write the address of one")
+        raise PatchError(verb, f"of='{of}' stands for several objects; write the address of a single object")
     return {**facts, "of": whole}
 
 
@@ -613,7 +613,7 @@ def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
     if type(calls) is not int or calls < 0:
         raise PatchError(verb, f"required_calls={calls!r} is not a number of calls")
     if calls and verb in ("remove", "enter", "transform"):
-        raise PatchError(verb, "takes no required_calls=: nothing of it is called")
+        raise PatchError(verb, "takes no required_calls=: the patch is never called")
     if not isinstance(checks := checked.get("check_signature", True), bool):
         raise PatchError(verb, f"check_signature= is {a_kind(checks)}, not True or False")
     if not checks and not checked.get("why"):

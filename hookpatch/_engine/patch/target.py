@@ -235,5 +235,5 @@ def _key(address: str, text: str) -> object:
     except RecursionError:
         raise TargetSyntaxError(address, "has keys nested too deeply") from None
     if target.is_rule or target.of_instances:
-        raise TargetSyntaxError(address, f"has the key {text}, which stands for more than one object")
+        raise TargetSyntaxError(address, f"has the key {text}, which stands for several objects")
     return target

@@ -58,7 +58,7 @@ def one_release(text: str) -> tuple[str, str, str | None]:
         raise ValueError(str(error).splitlines()[0]) from None
     versions = [part.version for part in requirement.specifier if part.operator == "==" and "*" not in part.version]
     if requirement.extras or requirement.url or len(versions) != 1 or len(requirement.specifier) != 1:
-        raise ValueError("it is not one version of one distribution")
+        raise ValueError("a release is one version of one distribution")
     is_met = requirement.marker is None or requirement.marker.evaluate()
     return requirement.name, versions[0], None if is_met else str(requirement.marker)
 
@@ -85,8 +85,8 @@ def _compare(patch: Patch, owner: object, fact: str, text: str) -> tuple[bool, s
     except ModuleNotFoundError:
         return False, None
     except (InvalidVersion, TypeError, KeyError):  # no version, or one older than PEP 440
-        problem = f"{fact}={text!r} cannot be compared with the version that {requirement.name} says it has"
-        raise RequirementError(patch.address, owner, f"{problem}; install a release of it") from None
+        problem = f"{fact}={text!r} cannot be compared with the version of {requirement.name}"
+        raise RequirementError(patch.address, owner, f"{problem}; install a release with a version") from None
     return requirement.specifier.contains(release, prereleases=True), f"{requirement.name} {version}"
 
 

@@ -143,11 +143,11 @@ def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
         is_one_session = outer.rank[0] == inner.rank[0]
         if is_one_session and outer.patch.verb not in MAKING_VERBS:  # a making verb makes a value of the value below
             problem = f"{outer.owner} puts a value {where} twice ({_verb(outer)}, {_verb(inner)})"
-            remedy = "one alone can take effect; leave one out"
+            remedy = "only one of the two can take effect; leave the other out"
             raise ConflictError(later.patch.address, later.owner, f"{problem}, and {remedy}")
     elif outer.plugin and inner.plugin and not (_declared(outer, inner) or _declared(inner, outer)):
         problem = f"{earlier.owner} also puts a value {where} ({_verb(earlier)})"
-        remedy = "select one of them, or let one declare its place with before= or after="
+        remedy = "select only one of the two, or declare the order with before= or after="
         raise ConflictError(later.patch.address, later.owner, f"{problem}; {remedy}")
 
 

@@ -62,8 +62,8 @@ class Everywhere:
         referent, is_in_place = self._referent, self._is_in_place
         remedy = "take reach='slot', and one patch for each place"
         if self.patch.verb == "remove":
-            problem = "reach='everywhere' cannot remove: lists and defaults that hold it would get shorter"
-            remedy = "take one remove for each name"
+            problem = "reach='everywhere' cannot remove: lists and defaults would get shorter"
+            remedy = "write a remove for each name"
         elif missing := next(filter(None, map(_missing, self.patch.only_in)), None):
             problem, remedy = f"only_in= names the modules to go to, and {missing}", "correct the name"
         elif self.own is ABSENT:
@@ -72,7 +72,7 @@ class Everywhere:
             problem = f"reach='everywhere' relies on what {THIS_PYTHON} does otherwise than hookpatch knows"
         elif is_in_place and HOOK in own_beneath(FunctionSlot(referent, binds=False)).co_varnames:
             problem, remedy = (
-                f"its variable {HOOK} has the name by which a changed function finds hookpatch",
+                f"its variable {HOOK} has the name reserved for hookpatch in a changed function",
                 "take reach='slot'",
             )
         elif is_in_place and (editor := _edits(self.slot)) is not None:

@@ -96,8 +96,10 @@ class SlotBefore:
         called = inner(value)
         if callable(called) and can_stand_in(self.state.base, called):
             return called
-        kind = "something of another kind (async, generator)" if callable(called) else a_kind(value)
-        problem = f"reach='everywhere' changes the function inside: it is to call something else, not {kind}"
+        kind = "a function of another kind (async, generator)" if callable(called) else a_kind(value)
+        problem = (
+            f"reach='everywhere' changes the function in place: the function can call plain functions only, not {kind}"
+        )
         raise TargetRefused(layer.patch.address, layer.owner, f"{problem}; take reach='slot'")
 
     def _stand_in_over(self, base: Any, own: bool, layer: Layer) -> StandIn:

@@ -97,9 +97,10 @@ class SlotState:
         if place is None or (value is ABSENT and place is not self.slot):
             if adding and value is not self.value:
                 problem = (
-                    f"{self.slot} was replaced by other code after hookpatch patched it; a new patch under it would"
+                    f"{self.slot} was replaced by other code after hookpatch had patched the slot; a new patch under "
+                    "the replacement would"
                 )
-                remedy = "have no effect. Undo that replacement first, or open the session before it is made"
+                remedy = "have no effect. Undo the replacement first, or open the session before"
                 raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem} {remedy}")
             self.is_covered = True
             return

@@ -42,7 +42,9 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
         if isinstance(slot.owner, MutableSequence):
             raise TargetRefused(patch.address, owner, f"{slot} cannot be absent: its neighbours would move")
         if own is ABSENT and original is not ABSENT:
-            raise TargetRefused(patch.address, owner, f"{slot} is inherited; remove it from the class that defines it")
+            raise TargetRefused(
+                patch.address, owner, f"{slot} is inherited; remove the attribute from the class of its definition"
+            )
     if patch.verb == "replace":
         like = slot.inherited() if own is ABSENT and slot.in_class is not None else own
         if patch.callers:
@@ -50,7 +52,7 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
         check_value(patch, slot, like, patch.change, owner)
     if is_lazy(original) and (patch.verb not in ("replace", "remove") or patch.reach == "everywhere"):
         home = ":".join(source_of(original).rsplit(".", 1))
-        problem = f"{slot} is a lazy import of {source_of(original)} that nothing has used yet"
+        problem = f"{slot} is a lazy import of {source_of(original)}, unused until now"
         raise TargetRefused(patch.address, owner, f"{problem}; patch {home}, where it is defined")
     in_place = patch.reach == "everywhere" and not patch.is_narrowed and type(getter_of(own)) is FunctionType
     if patch.is_around_calls and slot.key not in originals and not in_place:
@@ -90,7 +92,7 @@ def check_not_run(patch: Patch, owner: object) -> None:
     name = str(patch.module)
     if patch.is_of_source and not patch.reload and imports.begun(name) and not imports.is_ahead(name):
         problem = f"{name} is imported already, and its source has run"
-        remedy = "reload=True runs it anew on entering and at the end; or patch before its import"
+        remedy = "reload=True runs the source anew on entering and at the end; or patch before the import"
         raise TargetRefused(patch.address, owner, f"{problem}; {remedy}")
     package, _, last = name.rpartition(".")
     parent = imports.loaded(package) if patch.is_of_source and package and not imports.begun(name) else None
@@ -103,12 +105,12 @@ def _refuse_unsettable(patch: Patch, slot: AttributeSlot, owner: object) -> None
     member = along_mro(type(slot.owner), slot.name)
     if slot.name == "__new__" and slot.inherited() is vars(object)["__new__"]:
         # CPython keeps its slot function after a __new__ is set and deleted, and object.__new__ then refuses arguments.
-        problem = "is that of object, and a class whose __new__ was set and deleted takes no arguments any more"
-        way = "patch __init__, or derive a class that has a __new__"
+        problem = "is object.__new__, and a class takes no arguments any more after setting and deleting __new__"
+        way = "patch __init__, or derive a class with a __new__"
         raise TargetRefused(patch.address, owner, f"{slot} {problem}; {way}")
     is_data = member is not ABSENT and hasattr(type(member), "__set__")
     if slot.in_class is None and is_data and not isinstance(member, KEPT):
-        problem = f"is {a_kind(member)} of its class, and setting the attribute would run it"
+        problem = f"is {a_kind(member)} of its class, and setting the attribute would call the descriptor"
         raise TargetRefused(patch.address, owner, f"{slot} {problem}; patch {describe(type(slot.owner))}.{slot.name}")
     if slot.is_forwarded and hasattr(slot.owner, "__dict__"):
         for name, table in vars(slot.owner).items():
@@ -122,9 +124,9 @@ def check_callable(patch: Patch, slot: Slot, original: object, owner: object) ->
     if not callable(original) and not isinstance(original, (staticmethod, classmethod)):
         if type(getter_of(original)) is FunctionType:
             problem = f"{slot} holds a property, whose getter is changed in place: take reach='everywhere'"
-            raise TargetRefused(patch.address, owner, f"{problem}, at the class that defines it; or hookpatch.derive")
+            raise TargetRefused(patch.address, owner, f"{problem}, at the class of its definition; or hookpatch.derive")
         content = "nothing" if original is ABSENT else f"{a_kind(original)}, which cannot be called"
-        instead = "only=callable leaves it out" if patch.rule else "take hookpatch.replace or hookpatch.derive"
+        instead = "only=callable leaves out such values" if patch.rule else "take hookpatch.replace or hookpatch.derive"
         raise TargetRefused(patch.address, owner, f"{slot} holds {content}; {instead}")
 
 
@@ -161,7 +163,7 @@ def check_call(patch: Patch, parameters: Sequence[Parameter] | None, owner: obje
         return
     if parameters is None:
         if patch.verb == "default":
-            problem = f"{patch.address} shows no signature, so a call does not tell what its arguments by place are"
+            problem = f"{patch.address} shows no signature, and the names of positional arguments are unknown"
             raise SignatureError(patch.address, owner, f"{problem}; take hookpatch.wrap")
         return
     # A wrapper looks for an expected parameter by name or position, so **kwargs of the callee do not help.

@@ -39,7 +39,7 @@ def resolve(target: Target, module: ModuleType | None, owner: object, read: Read
             for more than one slot.
     """
     if target.is_rule or target.of_instances:
-        raise TargetRefused(target, owner, f"{target} stands for more than one slot; write the address of one")
+        raise TargetRefused(target, owner, f"{target} stands for several slots; write the address of a single slot")
     holder = target.start if module is None else module
     last = len(target.steps) - 1
     for index in range(last):
@@ -180,7 +180,7 @@ def _refuse_lazy(holder: Any, name: str, target: Target, owner: object) -> None:
     if value is ABSENT:
         return
     home, path = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    where = f"take the address where it is defined: {home}:{path}" if path else "take the module that defines it"
+    where = f"take the address of the definition: {home}:{path}" if path else "take the module of the definition"
     problem = f"module {holder.__name__} fetches '{name}' lazily and may be replaced at any import; {where}"
     raise TargetRefused(target, owner, problem)
 

@@ -38,7 +38,7 @@ def differing(old: ast.ClassDef, new: ast.ClassDef) -> Difference:
     """
     if _head(old) != _head(new):
         problem = f"the edit changes the name, a base, the metaclass or a decorator of {old.name}"
-        raise NotThere(f"{problem}, which made the class when the module was executed; leave these")
+        raise NotThere(f"{problem}, which made the class when the module was executed; leave them as in the source")
     keys, new_keys = [_key(node) for node in old.body], [_key(node) for node in new.body]
     difference = Difference([], [], [], [])
     for kind, start, end, new_start, new_end in SequenceMatcher(None, keys, new_keys, False).get_opcodes():
@@ -59,7 +59,10 @@ def differing(old: ast.ClassDef, new: ast.ClassDef) -> Difference:
         for nodes in (difference.removed, difference.added)
     ]
     if annotations[0] != annotations[1]:
-        raise NotThere("the edit changes an annotation, which was evaluated when the module was executed; leave it")
+        raise NotThere(
+            "the edit changes an annotation, which was evaluated when the module was executed; leave annotations "
+            "unchanged"
+        )
     return difference
 
 

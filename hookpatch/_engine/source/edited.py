@@ -65,10 +65,10 @@ def edited(value: Any, patch: Patch, owner: str, in_class: type | None) -> Any:
         return value.getter(edited(value.fget, patch, owner, in_class))
     try:
         if hasattr(value, "__wrapped__"):
-            raise NotThere("the function is inside a decorator; take reach='everywhere', which edits it there")
+            raise NotThere("the function is inside a decorator; reach='everywhere' edits the function there")
         if kind is not FunctionType:
             raise NotThere(
-                f"the target is {a_kind(value)}, which has no source of its own; give a function or class in Python"
+                f"the target is {a_kind(value)}, which has no Python source; name a function or class written in Python"
             )
         return _edited(value, patch, owner, in_class)
     except NotThere as problem:
@@ -77,9 +77,9 @@ def edited(value: Any, patch: Patch, owner: str, in_class: type | None) -> Any:
 
 def _edited(function: FunctionType, patch: Patch, owner: str, in_class: type | None) -> FunctionType:
     if is_changed_in_place(function):
-        raise NotThere("another patch has changed the function itself; take reach='everywhere', which does so, too")
+        raise NotThere("another patch has changed the function in place; use reach='everywhere' here, too")
     if is_trampoline(function):
-        raise NotThere("another patch runs around its calls and is declared to lie inside; an edit lies inside that")
+        raise NotThere("another patch wraps the function and is declared to lie inside; an edit always lies innermost")
     code = function.__code__
     text = "".join(linecache.getlines(code.co_filename, function.__globals__))
     edited_code = _compiled(text, code.co_filename, code, patch, owner)
@@ -111,7 +111,7 @@ def _compiled(text: str, file: str, code: CodeType, patch: Patch, owner: str) ->
         while below is not None:
             with suppress(NotThere):
                 _replaced(_Source.of(below.text, below.file, below.code), patch.change)
-                problem = f"{below.owner} edits the same lines; select one of them"
+                problem = f"{below.owner} edits the same lines; select only one of the two edits"
                 raise ConflictError(patch.address, owner, problem) from None
             below = _below.get(below.file)
         raise
@@ -127,7 +127,7 @@ def _compile_once(text: str, file: str, code: CodeType, edit: Edit, owner: str) 
         new_text = _replaced(old, edit)
         new = _Source.edited(new_text, shown, old)
         if ast.dump(old.definition) == ast.dump(new.definition) and edit.values is None:
-            raise NotThere("the edit changes nothing that runs")
+            raise NotThere("the edit changes no code that runs")
     linecache.cache[shown] = len(new_text), None, new_text.splitlines(keepends=True), shown
     _below[shown] = _Below(owner, text, file, code)
     finalize(new.code, linecache.cache.pop, shown, None)
@@ -193,7 +193,7 @@ class _Source:
         definitions = [node for node in _definitions(tree.body[old.top]) if first_line(node) == line]
         unchanged = [node for node in definitions if _head(node) == _head(old.definition)]
         if code is None or not unchanged or code.co_name != _name(old.definition):
-            raise NotThere("the edit leaves another function there; its name and its decorators stay")
+            raise NotThere("the edit must keep the name and the decorators of the function")
         return cls(text, tree, unchanged[0], code, old.way, old.top)
 
 
@@ -220,8 +220,8 @@ def _cells(code: CodeType, function: FunctionType, in_class: type | None) -> tup
     if owner is not None and "__class__" not in cells:
         cells["__class__"] = CellType(owner)
     if missing := [name for name in code.co_freevars if name not in cells]:
-        problem = f"the edit uses '{missing[0]}' of what is around the function, which the function itself does not use"
-        raise NotThere(f"{problem}, so it has no such variable at hand")
+        problem = f"the edit uses '{missing[0]}' of an enclosing function"
+        raise NotThere(f"{problem}; the function itself does not use the name, and has no cell for the variable")
     return tuple(cells[name] for name in code.co_freevars)
 
 
@@ -244,7 +244,10 @@ def _defaults(edited_code: _EditedCode, function: FunctionType, values: Mapping[
     """
     before, after = edited_code.before.args, edited_code.after.args
     if _annotations(edited_code.before) != _annotations(edited_code.after):
-        raise NotThere("the edit changes an annotation, which was evaluated when the module was executed; leave it")
+        raise NotThere(
+            "the edit changes an annotation, which was evaluated when the module was executed; leave annotations "
+            "unchanged"
+        )
     had = {**_by_place(before, function.__defaults__ or ()), **_by_keyword(before, function.__kwdefaults__ or {})}
 
     owner = _class_of(function)

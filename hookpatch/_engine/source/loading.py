@@ -129,13 +129,13 @@ class Change:
                 line = f"line {error.lineno}: {(error.text or '').strip()!r}"
                 raise NotThere(f"what comes of the {patch.verb} cannot be read: {error.msg} ({line})") from None
             if ast.dump(tree) == ast.dump(ast.parse(text, file)):
-                raise NotThere(f"the {patch.verb} changes nothing that runs")
+                raise NotThere(f"the {patch.verb} changes no code that runs")
         except NotThere as problem:
             for other_owner, earlier in reversed(before) if patch.verb == "edit" else ():
                 with suppress(NotThere):
                     _edited(earlier, file, patch)
                     raise ConflictError(
-                        patch.address, owner, f"{other_owner} edits the same lines; select one of them"
+                        patch.address, owner, f"{other_owner} edits the same lines; select only one of the two edits"
                     ) from None
             raise EditError(patch.address, owner, str(problem)) from None
         return new

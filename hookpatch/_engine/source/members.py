@@ -68,7 +68,7 @@ def members(cls: type, patch: Patch, owner: str) -> Members:
         edited = _Edited(patch, owner, cls.__qualname__, new_text, shown, new_tree, top)
         edited.compare(cls, node, matches[0], code, patch.target.steps)
         if not edited.patches:
-            raise NotThere("the edit changes nothing that runs")
+            raise NotThere("the edit changes no code that runs")
         return Members(tuple(edited.patches), tuple(dict.fromkeys(edited.doubts)))
     except NotThere as problem:
         raise EditError(patch.address, owner, str(problem)) from None
@@ -190,7 +190,9 @@ class _Edited:
             for name, cell in zip(code_of(function).co_freevars, function.__closure__ or (), strict=False)
         }
         if missing := next((name for name in code.co_freevars if name not in cells), None):
-            raise NotThere(f"the edit uses '{missing}' of what is around the class, which its functions do not use")
+            raise NotThere(
+                f"the edit uses '{missing}' of an enclosing function; the functions of the class do not use the name"
+            )
         self._show(code)
         scope = {name: value for name, value in vars(cls).items() if name not in names}
         before = dict(scope)

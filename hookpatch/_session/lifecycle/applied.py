@@ -75,7 +75,7 @@ class AppliedLayer:
             callees = [of_place] if layer.wraps else layer.put
             looks = filter(None, (by_what(inner(callee)) for callee in callees))
             differences += [
-                f"the target looks for its caller on the stack ({look}), and finds the patch there" for look in looks
+                f"the target looks for its caller on the stack ({look}), and finds the patch instead" for look in looks
             ]
         callee = None if is_inside or layer.patch.verb not in GIVING_VERBS else inner(beneath(slot))
         if type(callee) is FunctionType:
@@ -103,7 +103,7 @@ class AppliedLayer:
             nonlocal entry
             entry = self.entry or entry
             if left_out:
-                entry.become("failed", "was not applied when it ended: what it lay over had gone before")
+                entry.become("failed", "was not applied at its end: the value underneath had gone before")
             elif entry.state == "overwritten" and ending != "unlinked":
                 entry.become("overwritten", f"{entry.reason}; {rest_in_words}")
             elif ending == "restored":
@@ -202,7 +202,7 @@ def undo(applied: Applied, request: Requested, errors: list[Exception]) -> None:
 def _left_alone(slot: Slot) -> str | None:
     """Return in words how many instances keep a foreign class."""
     count = slot.changed if isinstance(slot, ClassSlot) else 0
-    return f"but for {count} with a class that other code has given, which was left alone" if count else None
+    return f"but for {count} with a class set by other code, left unchanged" if count else None
 
 
 def _on_restored(weak: Callable[[], Entry | None]) -> None:

@@ -34,6 +34,9 @@ def _in_words(slot: Slot, value: Any) -> str:
         from hookpatch._engine.source.location import in_words, location  # slow to import, and rarely needed
     if isinstance(value, CodeType):
         whose = f"{slot}" if isinstance(slot, FunctionSlot) else f"hookpatch's wrapper in {slot}"
-        return f"other code changed the code of {whose}: it is now that at {value.co_filename}:{value.co_firstlineno}"
+        return (
+            f"other code changed the code of {whose}: the present code is from "
+            f"{value.co_filename}:{value.co_firstlineno}"
+        )
     place = location(value)
     return f"other code wrote {in_words(value)}{f' ({place})' if place else ''} into {slot}"

@@ -86,7 +86,7 @@ class ClosingSession(SessionAgain):
         plain = self._plain & interpreters if self._plain else NO_INTERPRETERS
         messages = [_in_words(plain, "made before the block, runs without it")] if plain else []
         if self._scope == "task" and (late := interpreters - self._plain):  # made later, reads the environment
-            messages.append(_in_words(late, "made beside this block of a task, runs without it"))
+            messages.append(_in_words(late, "made during this block of a task, runs without the patches"))
         for entry in self._ledger.entries if messages else ():
             if entry.state == "applied":
                 entry.warnings = tuple(dict.fromkeys((*entry.warnings, *messages)))

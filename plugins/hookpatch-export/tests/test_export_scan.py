@@ -89,11 +89,11 @@ def test_unmodified_vendor_is_told_before_each_export(tmp_path: Path) -> None:
         elif "ExportWarning" in line:
             by_step[step].append(line)
     place = f"{tmp_path}/net.py:{LINE}: ExportWarning: "
-    silent = "frozen in silence: the file does not say for which sizes it is right"
+    silent = "frozen without a warning: the file is right for sizes of this branch alone"
     assert by_step == {
         "trace": [place + said("torch.jit.trace", TRACE)],
         "script": [],
-        "export": [place + said("torch.export.export", "in silence only sizes of this branch are allowed")],
+        "export": [place + said("torch.export.export", "only sizes of this branch are allowed, without a warning")],
         "onnx": [place + said("torch.onnx.export", silent)],
         "old onnx": [place + said("torch.onnx.export", TRACE)],
     }
@@ -113,7 +113,7 @@ def test_told_to_fail_it_exports_nothing(tmp_path: Path) -> None:
     process = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
     assert process.returncode == 1
     start = process.stderr.index("hookpatch_export.errors.ExportScanError: ")
-    silent = "frozen in silence: the file does not say for which sizes it is right"
+    silent = "frozen without a warning: the file is right for sizes of this branch alone"
     assert process.stderr[start:] == (
         "hookpatch_export.errors.ExportScanError: torch.onnx.export was not run: 1 line does not survive it; change "
         "it, write '# hookpatch: ignore' behind what may stay, or leave out fail=true of plugin 'export_scan'\n"
@@ -189,9 +189,7 @@ def test_function_is_not_scanned_and_said_so_by_trace(net: Any) -> None:
         return x * 2
 
     [warning] = warned(lambda: torch.jit.trace(double, torch.ones(2)))
-    assert str(warning.message) == (
-        "torch.jit.trace: a function was given: it is not scanned; give a module to have it scanned"
-    )
+    assert str(warning.message) == ("torch.jit.trace: a plain function is not scanned; pass a module")
     assert warned(lambda: torch.jit.script(double)) == []
     assert [warning.lineno for warning in warned(lambda: torch.jit.trace(net().forward, torch.ones(4, 3)))] == [LINE]
 

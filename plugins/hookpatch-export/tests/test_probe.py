@@ -279,7 +279,7 @@ def test_model_that_takes_nothing_else_is_said_to(models: Path) -> None:
 def test_model_that_is_random_is_not_compared(models: Path) -> None:
     """Or each number would be a difference."""
     [line] = probed("random")
-    why = "the model answers one input in two ways (dropout? model.eval()), so nothing was compared"
+    why = "the model answers the same input in two ways (dropout? model.eval()): nothing was compared"
     assert line == f"probe: trace, script, export, ONNX; {why}"
 
 
@@ -288,11 +288,13 @@ def test_model_that_is_random_is_not_compared(models: Path) -> None:
     [
         (
             "other_input",
-            "the model does not take its example input: ValueError: another input ({file}:{line}); mend the function",
+            "the model does not take its example input: ValueError: another input ({file}:{line}); correct the "
+            "function",
         ),
         (
             "no_tensor",
-            "the model does not take its example input: TypeError: missing a required argument: 'x'; mend the function",
+            "the model does not take its example input: TypeError: missing a required argument: 'x'; correct the "
+            "function",
         ),
     ],
 )

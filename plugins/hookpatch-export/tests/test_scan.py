@@ -174,7 +174,7 @@ def test_what_cannot_be_read_is_said(write_module: Callable[[str, str], Path], m
     assert unread == [
         ("made(): it was made by exec and has no file", 15),
         (f"broken(): broken.py:1 is no Python {version}: '(' was never closed", 17),
-        ("again(): it calls itself; it was looked at, but what comes back is not known", 11),
+        ("again(): the function calls itself; the scan read its body, and does not know the result", 11),
     ]
     assert ("numpy.sqrt()", 18, "data") in lines(scan(net))
     (outside,) = scan(net, root=tmp_path / "elsewhere")

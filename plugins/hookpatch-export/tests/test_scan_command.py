@@ -104,8 +104,8 @@ def test_text_of_a_log(net: Path) -> None:
         "            ^^^^^^^^^^^^^^   ^^^^^^^^^^^^^^\n"
         "      trace    frozen: the example's number becomes a constant\n"
         "      script   compiled, .numpy() is not\n"
-        "      export   a number that nobody knows: what is decided on it fails\n"
-        "      onnx     fails with dynamo=True if something is decided on it; frozen with dynamo=False\n"
+        "      export   an unknown number: a decision on the number fails\n"
+        "      onnx     fails with dynamo=True if the code decides on the number; frozen with dynamo=False\n"
         "      instead  stay with tensors: a 0-d tensor computes as a number does\n"
         "\n"
         "  net.py:17:20  shape  for\n"
@@ -157,7 +157,9 @@ def test_what_changes_the_answer_comes_first_and_libraries_are_folded(net: Path,
     assert lines[0] == "Net.forward"
     of_user = [line for line in lines if line.startswith("  llama_net.py:")]
     assert [line.split()[1] for line in of_user] == ["data", "shape"]
-    start = lines.index("In libraries, each line of source once (--all: the ways to them, and what becomes of each)")
+    start = lines.index(
+        "In libraries, each line of source once (--all: all calls that lead to the lines, and the consequences)"
+    )
     assert start > lines.index(of_user[-1])
     places = [line.split()[0] for line in lines[start:] if line.startswith("    transformers/")]
     assert len(places) == len(set(places)) > 5
@@ -274,10 +276,10 @@ def test_file_that_bears_the_name_of_a_module_is_itself(net: Path) -> None:
 
 
 HOW = "write package.module:Model or path/to/file.py:Model"
-NO_MODULE = "no torch.nn.Module; name a module, its class, or a function that makes one"
+NO_MODULE = "no torch.nn.Module; name a module, its class, or a function that makes a module"
 MISTAKES = {
     "net": f"net: names no model; {HOW}",
-    "net.py": "net.py: names no model; write net.py:Model, with the name of what is in it",
+    "net.py": "net.py: names no model; write net.py:Model, with the name of a model in the file",
     "inner.net.Net": "inner.net.Net: names no model; write inner.net:Net",
     "gone.py:Net": f"gone.py:Net: there is no file gone.py; {HOW}",
     "gone.inner:Net": "gone.inner:Net: no module 'gone.inner' can be imported; "
@@ -290,13 +292,13 @@ MISTAKES = {
     "bad.py:nothing": "bad.py:nothing: returned None; return a module, (module, inputs) or (module, inputs, keywords)",
     "bad.py:inputs": "bad.py:inputs: returned (Linear, int); "
     "the inputs are a tensor or a tuple, the keywords a dict of them by name",
-    "bad.py:fails": "bad.py:fails: raised OSError: no weights ({folder}/bad.py:14); "
-    "mend the function, it is called without arguments",
+    "bad.py:fails": "bad.py:fails: raised OSError: no weights ({folder}/bad.py:14); correct the function; the scan "
+    "calls functions without arguments",
     "needs.py:Net": "needs.py:Net: cannot be imported: ModuleNotFoundError: No module named 'nowhere' "
-    "({folder}/needs.py:1); install what is missing, or name the folder it is in with --root",
-    "quits.py:Net": "quits.py:Net: cannot be imported: SystemExit: 3 ({folder}/quits.py:1); "
-    "mend it, so that python can import it",
-    "wrong.py:Net": "wrong.py:Net: cannot be imported: expected ':' ({folder}/wrong.py:1); mend that line",
+    "({folder}/needs.py:1); install the missing package, or name its folder with --root",
+    "quits.py:Net": "quits.py:Net: cannot be imported: SystemExit: 3 ({folder}/quits.py:1); correct the module until "
+    "python can import it",
+    "wrong.py:Net": "wrong.py:Net: cannot be imported: expected ':' ({folder}/wrong.py:1); correct the line",
 }
 BAD = """
 import torch
@@ -329,7 +331,7 @@ def test_mistake_in_an_option_is_one_line(net: Path, tmp_path: Path) -> None:
     """A wrong root, a file that cannot be written and a probe without inputs are each refused in one line."""
     assert (
         refused("net.py:net", "--root", "gone")
-        == "net.py:net: net.py is not under --root gone; name a folder that it is in"
+        == "net.py:net: net.py is not under --root gone; name a folder that contains the file"
     )
     assert refused("net:net", "--root", "gone") == "net:net: there is no folder gone; name one with --root"
     assert refused("net.py:net", "--sarif", "gone/x.sarif") == (

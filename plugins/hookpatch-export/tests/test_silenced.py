@@ -90,8 +90,8 @@ def test_comment_that_silences_nothing_is_said(outcome_of: Heard) -> None:
         return x
         """
     )
-    nothing = "'# hookpatch: ignore' silences nothing: nothing is found here; take it out"
-    mismatch = "'# hookpatch: ignore' silences nothing: what is found here is shape; take it out"
+    nothing = "'# hookpatch: ignore' silences nothing: nothing is found here; remove the comment"
+    mismatch = "'# hookpatch: ignore' silences nothing: what is found here is shape; remove the comment"
     assert outcome == ([(5, "shape")], [(4, nothing), (5, mismatch)])
 
 

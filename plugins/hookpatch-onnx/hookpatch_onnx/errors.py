@@ -69,7 +69,9 @@ class NothingInCommonError(HookpatchError):
         self.before: Final = str(before)
         self.after: Final = str(after)
         self.problem: Final = problem
-        super().__init__(f"{before} and {after} have nothing in common: {problem}; compare two versions of one model")
+        super().__init__(
+            f"{before} and {after} have nothing in common: {problem}; compare two versions of the same model"
+        )
 
 
 class PictureError(HookpatchError):

@@ -69,7 +69,7 @@ def _forward(export: Export, name: str) -> Callable[..., Any]:
 @hookpatch.hookimpl
 def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
     """Take part in each call of torch.onnx.export."""
-    why = "a GELU that transformers writes out is exported as the eight nodes of its formula"
+    why = "torch exports the GELU of transformers as the eight nodes of its formula"
     yield during_export(partial(mark_gelus, options=options), why, "https://github.com/pytorch/pytorch/issues/105299")
 
 

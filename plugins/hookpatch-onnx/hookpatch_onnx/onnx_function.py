@@ -67,7 +67,7 @@ def mark_modules(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
         yield hookpatch.wrap(
             hookpatch.Target.attribute(module, "forward"),
             _forward(export, name, *wanted[type(module)]),
-            why="torch exports what it computes, node by node",
+            why="torch exports the computation node by node",
         )
 
 
@@ -126,7 +126,7 @@ def _forward(export: Export, part: str, domain: str, name: str) -> Callable[...,
 @hookpatch.hookimpl
 def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
     """Take part in each call of torch.onnx.export."""
-    why = "what a class computes is scattered over the graph, and no tool can tell it from the rest"
+    why = "the nodes of a class are scattered over the graph, and no tool can tell them from the rest"
     upstream = "https://github.com/pytorch/pytorch/issues/154319"
     yield during_export(partial(mark_modules, options=options), why, upstream)
 

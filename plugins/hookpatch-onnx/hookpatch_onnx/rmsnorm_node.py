@@ -92,7 +92,7 @@ def _forward(export: Export, options: Options, name: str, norms: Any) -> Callabl
 @hookpatch.hookimpl
 def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
     """Take part in each call of torch.onnx.export."""
-    why = "an RMSNorm is exported as seven nodes, each of which gets a quantizer of its own"
+    why = "an RMSNorm is exported as seven nodes, and each node gets its own quantizer"
     # The change of torch is for torch's own rms_norm, at opset 23.
     yield during_export(partial(mark_norms, options=options), why, "https://github.com/pytorch/pytorch/pull/159377")
 

@@ -39,9 +39,10 @@ def _apply(export: Export) -> Callable[..., Any]:
         part = _name(instance)
         if any(isinstance(arg, torch.SymInt | torch.SymFloat | torch.SymBool) for arg in args):
             problem = (
-                "cannot be declared: it takes a number that depends on the size of an input, and an attribute of a "
+                "cannot be declared: the function takes a number that depends on the size of an input, and an "
+                "attribute of a "
             )
-            problem += "node is fixed; give it a tensor, or make that axis static"
+            problem += "node is fixed; pass a tensor, or make the axis static"
             raise export.refuse(NodeError(NAME, part, problem))
         export.want(NAME)
         build = partial(declared_nodes, function=instance, args=without_tensors(args), part=part)
@@ -54,9 +55,9 @@ def _refuse(export: Export) -> Callable[..., Any]:
     def call_apply(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if hasattr(instance.fn_cls, "symbolic"):
             problem = (
-                "cannot be seen: the model can be captured in torch.export's strict mode only; mend what keeps it from "
+                "cannot be seen: torch.export captures the model in strict mode only; correct the cause of the failure "
             )
-            raise export.refuse(NodeError(NAME, _name(instance.fn_cls), problem + "being captured with strict=False"))
+            raise export.refuse(NodeError(NAME, _name(instance.fn_cls), problem + "with strict=False"))
         return wrapped(*args, **kwargs)
 
     return call_apply

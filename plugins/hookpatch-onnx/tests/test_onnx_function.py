@@ -201,8 +201,8 @@ def test_class_that_returns_something_else_is_one_clear_error(kind: str, got: st
     with hookpatch.active("onnx_function", options=options), pytest.raises(NodeError) as caught:
         exported(Unwrapping(kind), torch.randn(3), dynamo=dynamo)
     assert str(caught.value) == (
-        f"plugin 'onnx_function': inner ({__name__}:Returning) cannot be one node: it returned {got}; "
-        "a node's outputs are tensors: return one, or a tuple of them"
+        f"plugin 'onnx_function': inner ({__name__}:Returning) cannot be one node: it returned {got}; a node's outputs "
+        "are tensors: return a tensor or a tuple of tensors"
     )
 
 
@@ -261,8 +261,8 @@ def test_what_is_used_outside_on_the_way_is_one_clear_error() -> None:
     with hookpatch.active("onnx_function", options=options), pytest.raises(NodeError) as caught:
         exported(Using(), torch.randn(3))
     assert str(caught.value) == (
-        f"plugin 'onnx_function': inner ({__name__}:Leaking) cannot be one node: what it computes on the way ('sin') "
-        "is used outside of it, too"
+        f"plugin 'onnx_function': inner ({__name__}:Leaking) cannot be one node: an inner value ('sin') is used "
+        "outside of the function, too"
     )
 
 

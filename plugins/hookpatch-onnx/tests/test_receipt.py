@@ -83,7 +83,7 @@ LEFT = {
     "biased": "has more than one weight: weight, bias",
     "buffered": "has its weight in a buffer: weight",
     "wide": "has a weight of shape (1, 1, 8)",
-    "clamped": "computes something else than the formula",
+    "clamped": "differs from the formula",
     "past": "was not called by its forward",
     "idle": "was not called by its forward",
     "the model": "is written out there",
@@ -130,7 +130,9 @@ def test_strict_makes_it_an_error(part: str, why: str, how: str) -> None:
     ):
         exported(net, torch.randn(2, 3, WIDTH), **EXPORTS[how])
     ending = "; and 1 more" if part == "past" else ""  # the written-out nodes
-    message = f"plugin 'rmsnorm_node': {part} is no node: {why}{ending}; strict=false exports it as it is"
+    message = (
+        f"plugin 'rmsnorm_node': {part} is no node: {why}{ending}; strict=false exports the module without the node"
+    )
     assert str(caught.value) == message
 
 

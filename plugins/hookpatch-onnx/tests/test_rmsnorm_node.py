@@ -358,8 +358,8 @@ def test_what_cannot_be_had_is_one_clear_error() -> None:
         with pytest.raises(NodeError) as caught:
             exported(Strict(), x)
         assert str(caught.value) == (
-            "plugin 'rmsnorm_node': the model cannot be captured with strict=False, and otherwise nothing in it can be "
-            "marked: RuntimeError: only Dynamo reads this"
+            "plugin 'rmsnorm_node': the model cannot be captured with strict=False, the only mode that lets "
+            "hookpatch-onnx mark nodes: RuntimeError: only Dynamo reads this"
         )
 
 

@@ -328,12 +328,13 @@ class Wrong(torch.nn.Module):
 @pytest.mark.parametrize(
     ("kind", "function", "problem"),
     [
-        ("Raising", "Wrong.Raising", "cannot be declared: its symbolic raised ValueError: no such mode"),
+        ("Raising", "Wrong.Raising", "cannot be declared: the symbolic raised ValueError: no such mode"),
         ("Pair", "Wrong.Pair", "returns 1 tensor, but its symbolic 2 values; return as many"),
         (
             "list",
             "Wrong.Listed",
-            "cannot be declared: it takes tensors inside of a list, which symbolic does not see; give them one by one",
+            "cannot be declared: the function takes a list of tensors, which symbolic does not see; pass each tensor "
+            "by itself",
         ),
         (
             "InPlace",
@@ -348,14 +349,14 @@ class Wrong(torch.nn.Module):
         (
             "size",
             "CustomReLU",
-            "cannot be declared: it takes a number that depends on the size of an input, and an attribute of a node is "
-            "fixed; give it a tensor, or make that axis static",
+            "cannot be declared: the function takes a number that depends on the size of an input, and an attribute "
+            "of a node is fixed; pass a tensor, or make the axis static",
         ),
         (
             "strict",
             "CustomReLU",
-            "cannot be seen: the model can be captured in torch.export's strict mode only; mend what keeps it from "
-            "being captured with strict=False",
+            "cannot be seen: torch.export captures the model in strict mode only; correct the cause of the failure "
+            "with strict=False",
         ),
     ],
 )

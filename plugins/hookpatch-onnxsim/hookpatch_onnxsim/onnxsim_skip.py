@@ -36,7 +36,7 @@ class Options:
 def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
     """Skip the chosen passes at every call of onnxsim.simplify, once onnxsim is imported and has all passes.
 
-    onnxsim ignores the name of a pass that it does not have. So the names are looked at as soon as it can tell which
+    onnxsim ignores the name of an unknown pass. So the names are looked at as soon as it can tell which
     it has: on entering when it is imported already, else when it is imported. Nothing is skipped until then.
     """
     skipped: list[str] = []
@@ -48,7 +48,7 @@ def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
         yield
         skipped.clear()
 
-    why = "onnxsim ignores the name of a pass that it does not have"
+    why = "onnxsim ignores the name of an unknown pass"
     yield hookpatch.enter(SIMPLIFIER, checked, requires=RELEASES, why=why, upstream=IGNORED)
     yield skip_passes(skipped, why="these passes are not wanted", upstream=IGNORED)
 
@@ -64,7 +64,7 @@ def _check(passes: Sequence[str], names: frozenset[str]) -> None:
         release = f"onnxsim {metadata.version('onnxsim')}"
         origin = f"hookpatch-onnxsim {metadata.version('hookpatch-onnxsim')}"
         missing = " and no pass ".join(f"'{name}'{_nearest(name, names)}" for name in unknown)
-        advice = "'HOOKPATCH_DISABLE=1 python -m hookpatch_onnxsim' lists those it has"
+        advice = "'HOOKPATCH_DISABLE=1 python -m hookpatch_onnxsim' lists the passes of onnxsim"
         raise OptionsError("onnxsim_skip", origin, f"{release} has no pass {missing}; {advice}")
 
 

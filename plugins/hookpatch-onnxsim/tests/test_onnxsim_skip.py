@@ -27,7 +27,7 @@ APART = {"Relu": 1, "MatMul": 3, "Sum": 1}
 
 PLUGIN = "options of plugin 'onnxsim_skip' (hookpatch-onnxsim 0.1.0): "
 ONNXSIM = f"onnxsim {metadata.version('onnxsim')} has no pass "
-NOW = "; 'HOOKPATCH_DISABLE=1 python -m hookpatch_onnxsim' lists those it has"
+NOW = "; 'HOOKPATCH_DISABLE=1 python -m hookpatch_onnxsim' lists the passes of onnxsim"
 
 
 def skip(*passes: str, also: Sequence[str] = (), scope: str = "process") -> hookpatch.Session:

@@ -26,7 +26,7 @@ class NotWrittenWarning(HookpatchWarning):
         self.to: Final = to
         self.problem: Final = problem
         super().__init__(
-            f"plugin 'script_explain': nothing was written to {to}: {problem}; name another place with its option 'to'"
+            f"plugin 'script_explain': nothing was written to {to}: {problem}; name another path with the option 'to'"
         )
 
 

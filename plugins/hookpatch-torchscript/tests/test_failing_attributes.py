@@ -15,8 +15,8 @@ from torch import Tensor, nn
 pytestmark = pytest.mark.model
 cases = Cases()
 
-UNREAD = "if forward does not need it, name it in __jit_ignored_attributes__ of the class"
-PLAIN = f"keep what forward reads of it in attributes of their own (numbers, texts, tensors); {UNREAD}"
+UNREAD = "if forward does not read the attribute, list the name in __jit_ignored_attributes__ of the class"
+PLAIN = f"copy the parts that forward reads into attributes (numbers, texts, tensors); {UNREAD}"
 
 
 class Thing:
@@ -25,7 +25,7 @@ class Thing:
 
 
 @cases.fails(
-    "attribute bad of PlainObject: its value is of the Python type object, which TorchScript does not have", PLAIN
+    "attribute bad of PlainObject: the value is of the Python type object, which TorchScript does not have", PLAIN
 )
 class PlainObject(nn.Module):
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ def total(x):
 
 
 @cases.fails(
-    "attribute function of FunctionOfNumpy: it is a function that TorchScript cannot compile: numpy.sum is of another "
+    "attribute function of FunctionOfNumpy: TorchScript cannot compile the function: numpy.sum is of another "
     "library (numpy._ArrayFunctionDispatcher), and TorchScript cannot compile it",
     "use torch's function of that name; or move the call into a method marked with @torch.jit.ignore, with annotations",
     total,
@@ -75,7 +75,8 @@ class FunctionOfNumpyMended(nn.Module):
 
 
 @cases.fails(
-    "attribute ops of PythonModule: it is a Python module, and a module cannot be the value of an attribute",
+    "attribute ops of PythonModule: the value is a Python module, and TorchScript reads no Python module from an "
+    "attribute",
     "use the module by its global name (self.ops without self.), not through self",
 )
 class PythonModule(nn.Module):
@@ -94,8 +95,8 @@ class PythonModuleMended(PythonModule):
 
 
 @cases.fails(
-    "attribute seen of EmptyList: the list is empty, so the type of its elements cannot be inferred",
-    "annotate it in the class body: seen: List[int], with the type that its elements will have",
+    "attribute seen of EmptyList: TorchScript cannot infer the type of the elements from an empty list",
+    "annotate the attribute in the class body with the type of the elements: seen: List[int]",
 )
 class EmptyList(nn.Module):
     def __init__(self) -> None:
@@ -112,8 +113,8 @@ class EmptyListMended(EmptyList):
 
 
 @cases.fails(
-    "attribute seen of EmptyDict: the dict is empty, so the types of its keys and values cannot be inferred",
-    "annotate it in the class body: seen: Dict[str, int], with the types that it will hold",
+    "attribute seen of EmptyDict: TorchScript cannot infer the types of keys and values from an empty dict",
+    "annotate the attribute in the class body with the types of keys and values: seen: Dict[str, int]",
 )
 class EmptyDict(nn.Module):
     def __init__(self) -> None:
@@ -131,7 +132,7 @@ class EmptyDictMended(EmptyDict):
 
 @cases.fails(
     "attribute parts of MixedList: the list holds int and str, and a list has one type of element in TorchScript",
-    "make it a tuple, or give the elements one type",
+    "use a tuple, or give all elements the same type",
 )
 class MixedList(nn.Module):
     def __init__(self) -> None:
@@ -152,7 +153,7 @@ class MixedListMended(MixedList):
 @cases.fails(
     "attribute table of MixedKeys: the dict holds keys or values of str and int, and a dict has one type of each in "
     "TorchScript",
-    "give all keys one type and all values one type, or keep two dicts",
+    "give all keys the same type and all values the same type, or keep two dicts",
 )
 class MixedKeys(nn.Module):
     def __init__(self) -> None:
@@ -171,9 +172,9 @@ class MixedKeysMended(MixedKeys):
 
 
 @cases.fails(
-    "attribute layers of ModulesInAList: it holds modules in a Python container, in which TorchScript and parameters() "
-    "do not look",
-    "make it a torch.nn.ModuleList or torch.nn.ModuleDict",
+    "attribute layers of ModulesInAList: the value is a Python container of modules; TorchScript and "
+    "parameters() do not look into such containers",
+    "use a torch.nn.ModuleList or torch.nn.ModuleDict",
 )
 class ModulesInAList(nn.Module):
     def __init__(self) -> None:
@@ -194,9 +195,9 @@ class ModulesInAListMended(ModulesInAList):
 
 
 @cases.fails(
-    "attribute cache of NoneThenTensor: it is None when the module is scripted, so its type is None for ever, and a "
-    "value of type Tensor is assigned",
-    "annotate it in the class body: cache: Optional[Tensor]",
+    "attribute cache of NoneThenTensor: the value is None when the module is scripted, which fixes the type as "
+    "None; here a value of type Tensor is assigned",
+    "annotate the attribute in the class body: cache: Optional[Tensor]",
 )
 class NoneThenTensor(nn.Module):
     def __init__(self) -> None:
@@ -214,9 +215,9 @@ class NoneThenTensorMended(NoneThenTensor):
 
 
 @cases.fails(
-    "attribute count of ChangingType: its type is int, that of its value when the module is scripted, and a value of "
-    "type Tensor is assigned",
-    "keep one type: begin with a Tensor in __init__, or assign to another attribute",
+    "attribute count of ChangingType: the value is of type int when the module is scripted; here a value of type "
+    "Tensor is assigned",
+    "keep the type: begin with a Tensor in __init__, or assign to another attribute",
 )
 class ChangingType(nn.Module):
     def __init__(self) -> None:
@@ -236,8 +237,8 @@ class ChangingTypeMended(ChangingType):
 
 
 @cases.fails(
-    "attribute last of SetInForward: it is assigned here, and does not exist when the module is scripted",
-    "set it in __init__, to a value of the type that it is to have",
+    "attribute last of SetInForward: the attribute is assigned here, and does not exist when the module is scripted",
+    "assign a value of the same type in __init__",
 )
 class SetInForward(nn.Module):
     def forward(self, x):
@@ -253,7 +254,8 @@ class SetInForwardMended(SetInForward):
 
 
 @cases.fails(
-    "attribute scale of NotThere: there is no such attribute when the module is scripted", "set it in __init__"
+    "attribute scale of NotThere: the attribute does not exist when the module is scripted",
+    "assign the attribute in __init__",
 )
 class NotThere(nn.Module):
     def forward(self, x):
@@ -268,9 +270,9 @@ class NotThereMended(NotThere):
 
 
 @cases.fails(
-    "attribute scale of BehindAFlag: the line that assigns it was not reached when this instance was made",
-    "name the flag that forward tests in __constants__ of the class, so that what needs it is left out; or always set "
-    "it, to None or torch.nn.Identity()",
+    "attribute scale of BehindAFlag: the line that assigns the attribute did not run for this instance",
+    "list the flag that forward tests in __constants__ of the class, and TorchScript leaves the dead branch out; "
+    "or assign None or torch.nn.Identity() in the other case",
 )
 class BehindAFlag(nn.Module):
     def __init__(self, scaled: bool = False) -> None:
@@ -291,9 +293,9 @@ class BehindAFlagMended(BehindAFlag):
 
 
 @cases.fails(
-    "attribute mask of NoneBuffer: it is None when the module is scripted, so its type is None for ever",
-    "annotate it in the class body (mask: Optional[Tensor]), and test it on a local variable; or begin with an empty "
-    "tensor",
+    "attribute mask of NoneBuffer: the value is None when the module is scripted, which fixes the type as None",
+    "annotate the attribute in the class body (mask: Optional[Tensor]), and test a local variable for None; or "
+    "begin with an empty tensor",
 )
 class NoneBuffer(nn.Module):
     def __init__(self) -> None:
@@ -316,9 +318,9 @@ class NoneBufferMended(NoneBuffer):
 
 
 @cases.fails(
-    "attribute thing of ReadBesidesIgnored: its value is of the Python type {module}.Thing, which TorchScript does not "
-    "have; of its class it says: the parameter factor is not annotated, so TorchScript takes it for a Tensor; its "
-    "default is none ({class})",
+    "attribute thing of ReadBesidesIgnored: the value is of the Python type {module}.Thing, which TorchScript "
+    "does not have; the class of the value does not compile: the parameter factor is not annotated and counts as "
+    "a Tensor in TorchScript; the default is of another type ({class})",
     PLAIN,
 )
 class ReadBesidesIgnored(nn.Module):
@@ -359,8 +361,8 @@ class TypedHolder:
 
 
 @cases.fails(
-    "attribute holder of UntypedInside: torch has compiled the class of its value, and takes held in it for a Tensor, "
-    "which it is not",
+    "attribute holder of UntypedInside: torch has compiled the class of the value, and takes held for a Tensor; "
+    "held is of another type",
     f"annotate held in the class body of the value, if TorchScript has its type; {UNREAD}",
     inside=None,
 )
@@ -384,7 +386,7 @@ class UntypedInsideMended(nn.Module):
 
 
 @cases.fails(
-    "attribute count of WrongAnnotation: its value is not of the type int that it is annotated with",
+    "attribute count of WrongAnnotation: the annotation says int, and the value is of another type",
     "correct the annotation in the class body, or the value",
     inside=None,
 )
@@ -417,8 +419,8 @@ class Numbers(enum.Enum):
 
 
 @cases.fails(
-    "attribute mode of EnumOfTypes: it is a member of an Enum whose values are of several types (str, int)",
-    "give all members of the Enum values of one type",
+    "attribute mode of EnumOfTypes: the value is a member of an Enum with values of several types (str, int)",
+    "give all members of the Enum values of the same type",
     inside=None,
 )
 class EnumOfTypes(nn.Module):
@@ -446,8 +448,8 @@ class Config:
 
 
 @cases.fails(
-    "attribute config of DataclassValue: its value is of the Python type {module}.Config, which TorchScript does not "
-    "have",
+    "attribute config of DataclassValue: the value is of the Python type {module}.Config, which TorchScript does "
+    "not have",
     PLAIN,
 )
 class DataclassValue(nn.Module):
@@ -470,8 +472,10 @@ class DataclassValueMended(DataclassValue):
 
 
 @cases.fails(
-    "attribute table of DictAsConstant: it is declared a constant, and its type cannot be one",
-    "take it out of __constants__ (or Final[...]); constants are numbers, texts, bools, None, and tuples of these",
+    "attribute table of DictAsConstant: the attribute is declared a constant, and TorchScript has no constants "
+    "of this type",
+    "remove the name from __constants__ (or the Final[...]); constants are numbers, texts, bools, None, and "
+    "tuples of these",
     inside=None,
 )
 class DictAsConstant(nn.Module):
@@ -491,9 +495,9 @@ class DictAsConstantMended(DictAsConstant):
 
 
 @cases.fails(
-    "attribute linear.weight of LazyLinear: it is lazy: it gets its shape from the first forward pass, and there has "
-    "been none",
-    "call the model once before it is scripted",
+    "attribute linear.weight of LazyLinear: the first forward pass sets the shape of a lazy module, and no pass "
+    "has run",
+    "call the model once before scripting",
     inside=None,
 )
 class Lazy(nn.Module):
@@ -537,7 +541,7 @@ class NoSuperMended(NoSuper):
 
 
 @cases.fails(
-    "TheClass: it is the class of a module, not a module",
+    "TheClass: torch.jit.script was given the class of a module, not a module",
     "script an instance: torch.jit.script(TheClass(...))",
     inside=None,
     make=lambda cls: lambda: cls,
@@ -553,8 +557,8 @@ class TheClassMended(TheClass):
 
 
 @cases.fails(
-    "Derived: TorchScript compiles no class that inherits from another",
-    "write the class without bases; or keep it in Python, and hand its values on",
+    "Derived: TorchScript compiles no class with a base class",
+    "write the class without bases; or keep the object in Python, and pass its values on",
     inside=None,
     make=lambda cls: lambda: cls,
 )
@@ -580,7 +584,8 @@ def right_pre_hook(self, inputs: tuple[Tensor]) -> None:
 
 @cases.fails(
     "hook: the hook hook has another signature than TorchScript wants",
-    "give it this one, or remove the hook before scripting: hook(self, input: Tuple[Tensor], output: Tensor)",
+    "remove the hook before scripting, or give the hook this signature: hook(self, input: Tuple[Tensor], output: "
+    "Tensor)",
     hook,
     inside="hook",
 )
@@ -605,7 +610,7 @@ class WrongHookMended(nn.Module):
 
 @cases.fails(
     "pre_hook: the hook pre_hook has another signature than TorchScript wants",
-    "give it this one, or remove the hook before scripting: pre_hook(self, input: Tuple[Tensor])",
+    "remove the hook before scripting, or give the hook this signature: pre_hook(self, input: Tuple[Tensor])",
     pre_hook,
     inside="pre_hook",
 )

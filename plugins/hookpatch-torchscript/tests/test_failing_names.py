@@ -29,7 +29,7 @@ class Linears(nn.Module):
 
 @cases.fails(
     "GlobalNumber.forward: FACTOR is a global or closed over variable (int), which TorchScript does not read",
-    "make it an attribute of the module, or an argument",
+    "make the value an attribute of the module, or an argument",
 )
 class GlobalNumber(nn.Module):
     def forward(self, x):
@@ -91,9 +91,9 @@ class PropertyOfNumpyMended(nn.Module):
 
 
 @cases.fails(
-    "PropertyNotCalled.device: there is no next in TorchScript",
-    "write it otherwise, or mark what it is in with @torch.jit.unused or @torch.jit.ignore; of a property name it in "
-    "__jit_unused_properties__ of the class",
+    "PropertyNotCalled.device: TorchScript has no next",
+    "write the code without next, or mark the method with @torch.jit.unused or @torch.jit.ignore; list a property "
+    "in __jit_unused_properties__ of the class",
     inside="PropertyNotCalled.device",
 )
 class PropertyNotCalled(Linears):
@@ -112,9 +112,9 @@ class PropertyNotCalledMended(PropertyNotCalled):
 
 
 @cases.fails(
-    "SuperForward.forward: super() means nothing in TorchScript, which compiles methods by their names",
-    "write the parent's forward as a method of another name, and call that here and there; or make the parent's part a "
-    "submodule",
+    "SuperForward.forward: TorchScript has no super(): TorchScript compiles methods by name",
+    "write the parent's forward under another name, and call that method in both classes; or make the parent's part "
+    "a submodule",
 )
 class SuperForward(Linears):
     def forward(self, x):
@@ -132,7 +132,7 @@ class SuperForwardMended(Linears):
 
 @cases.fails(
     "Recursive.again: again calls itself, and TorchScript compiles no recursive method",
-    "write a loop; or make it a function outside of the class, marked with @torch.jit.ignore, with annotations",
+    "write a loop; or make the method a function outside of the class, marked with @torch.jit.ignore, with annotations",
     inside="Recursive.again",
 )
 class Recursive(nn.Module):
@@ -159,9 +159,9 @@ class RecursiveMended(nn.Module):
 
 
 @cases.fails(
-    "UnknownType.shift: the annotation Sequence[int] means nothing to TorchScript: it is not imported where it is "
-    "written, or no type that TorchScript has",
-    "import it at the top of the module; or write int, float, str, Tensor, List, Dict, Tuple, Optional, Union",
+    "UnknownType.shift: TorchScript does not know the annotation Sequence[int]: the module does not import the name, "
+    "or TorchScript has no such type",
+    "import the name at the top of the module; or write int, float, str, Tensor, List, Dict, Tuple, Optional, Union",
     inside="UnknownType.shift",
 )
 class UnknownType(nn.Module):
@@ -179,7 +179,7 @@ class UnknownTypeMended(UnknownType):
 
 
 @cases.fails(
-    "HiddenBuiltin.forward: max is of type Tensor here: a local variable of that name hides the function",
+    "HiddenBuiltin.forward: max is of type Tensor here: a local variable of the same name hides the function",
     "give the variable another name",
 )
 class HiddenBuiltin(nn.Module):
@@ -206,8 +206,9 @@ class TypedDefault:
 
 
 @cases.fails(
-    "Default.__init__: the parameter width is not annotated, so TorchScript takes it for a Tensor; its default is none",
-    "annotate it with the type of its default",
+    "Default.__init__: the parameter width is not annotated and counts as a Tensor in TorchScript; the default is of "
+    "another type",
+    "annotate the parameter with the type of the default",
     Default,
     inside="Default.__init__",
 )
@@ -227,8 +228,8 @@ class InstanceOfAnyMended(nn.Module):
 
 
 @cases.fails(
-    "UnknownOperator.forward: torch.finfo is no operator that TorchScript has (aten::finfo)",
-    "use another function of torch; or move it into a method marked with @torch.jit.ignore, with annotations",
+    "UnknownOperator.forward: torch.finfo is no operator of TorchScript (aten::finfo)",
+    "use another function of torch; or move the call into a method marked with @torch.jit.ignore, with annotations",
 )
 class UnknownOperator(nn.Module):
     def forward(self, x):
@@ -246,8 +247,8 @@ class UnknownOperatorMended(nn.Module):
 
 
 @cases.fails(
-    "UnknownMethod.forward: what is of type int has no item in TorchScript",
-    "use a function of torch; if the value is of another type than int, annotate it",
+    "UnknownMethod.forward: a value of type int has no item in TorchScript",
+    "use a function of torch; if the value is of another type than int, annotate the value",
 )
 class UnknownMethod(nn.Module):
     def forward(self, x, n: int):
@@ -260,7 +261,7 @@ class UnknownMethodMended(nn.Module):
         return x + n.item()
 
 
-@cases.fails("ComputedName.forward: getattr with a name that is computed", "write the name out: self.name")
+@cases.fails("ComputedName.forward: getattr has a computed name", "write the name out: self.name")
 class ComputedName(Linears):
     def forward(self, x):
         name = "linear"
@@ -275,7 +276,8 @@ class ComputedNameMended(Linears):
 
 @cases.fails(
     "UndefinedName.forward: nowhere is not known here",
-    "import or define it at the top of the module; names of enclosing functions are found only where they are used",
+    "import or define the name at the top of the module; names of enclosing functions are found only where the "
+    "function itself uses the names",
 )
 class UndefinedName(nn.Module):
     def forward(self, x):
@@ -290,7 +292,8 @@ class UndefinedNameMended(nn.Module):
 
 @cases.fails(
     "Logging.forward: logger.info is of a Python object (Logger), which TorchScript does not know",
-    "put it under 'if not torch.jit.is_scripting():', or into a method marked with @torch.jit.ignore, with annotations",
+    "put the line under 'if not torch.jit.is_scripting():', or into a method marked with @torch.jit.ignore, with "
+    "annotations",
 )
 class Logging(nn.Module):
     def forward(self, x):
@@ -307,8 +310,8 @@ class LoggingMended(nn.Module):
 
 
 @cases.fails(
-    "attribute down of NoModule: it is None when the module is scripted",
-    "test it first: if self.down is not None: ...",
+    "attribute down of NoModule: the value is None when the module is scripted",
+    "test for None first: if self.down is not None: ...",
 )
 class NoModule(nn.Module):
     def __init__(self) -> None:
@@ -328,8 +331,7 @@ class NoModuleMended(NoModule):
 
 
 @cases.fails(
-    "Mapped.forward: a function stands where a value is expected: there are no functions of functions (map, filter) in "
-    "TorchScript",
+    "Mapped.forward: a function is used as a value, and TorchScript has no functions of functions (map, filter)",
     "write a for loop",
 )
 class Mapped(nn.Module):
@@ -347,8 +349,8 @@ class MappedMended(nn.Module):
 
 
 @cases.fails(
-    "attribute add of LambdaAttribute: it is a function that TorchScript cannot compile: it is a lambda, and there is "
-    "no lambda in TorchScript",
+    "attribute add of LambdaAttribute: TorchScript cannot compile the function: the function is a lambda, and "
+    "TorchScript has no lambda",
     "write a function with def at the top of the module",
     inside="<lambda>",
 )
@@ -373,8 +375,8 @@ class LambdaAttributeMended(LambdaAttribute):
 
 
 @cases.fails(
-    "attribute width of OfTheClass: it is an attribute of the class, and TorchScript looks at those of the instance",
-    "set it in __init__, or name it in __constants__ of the class, if it is one: ('width',)",
+    "attribute width of OfTheClass: the class has the attribute, and TorchScript looks only at the instance",
+    "assign the attribute in __init__; or list the name of a constant in __constants__ of the class: ('width',)",
 )
 class OfTheClass(nn.Module):
     width = 3
@@ -389,7 +391,7 @@ class OfTheClassMended(OfTheClass):
 
 
 @cases.fails(
-    "attribute last of AnyObject: its annotation is no type that TorchScript has (<class 'object'>)",
+    "attribute last of AnyObject: the annotation <class 'object'> is no type of TorchScript",
     "take the annotation away; or write int, float, str, Tensor, List, Dict, Tuple, Optional or Union of these",
     inside=None,
 )
@@ -410,8 +412,8 @@ class AnyObjectMended(AnyObject):
 
 
 @cases.fails(
-    "attribute down of OptionalModule: its annotation is no type that TorchScript has "
-    "(typing.Optional[torch.nn.modules.module.Module])",
+    "attribute down of OptionalModule: the annotation typing.Optional[torch.nn.modules.module.Module] is no type of "
+    "TorchScript",
     "take the annotation away; or write int, float, str, Tensor, List, Dict, Tuple, Optional or Union of these",
     inside=None,
 )
@@ -438,7 +440,7 @@ class OptionalModuleMended(nn.Module):
 
 @cases.fails(
     "attribute sizes of TupleOfAnyLength: a tuple of any length has no type in TorchScript",
-    "write each of its types (Tuple[int, int]); or make it a list",
+    "write the type of each element (Tuple[int, int]); or use a list",
     inside=None,
 )
 class TupleOfAnyLength(nn.Module):

@@ -27,7 +27,7 @@ class Layers(nn.Module):
 
 @cases.fails(
     f"AnyNumber.forward: *args takes any number of arguments, and {SPLAT}",
-    "name the arguments, one by one, or take a list: args: List[Tensor]",
+    "write each argument by its name, or take a list: args: List[Tensor]",
 )
 class AnyNumber(Layers):
     def forward(self, *args):  # at
@@ -42,7 +42,7 @@ class AnyNumberMended(Layers):
 
 @cases.fails(
     f"AnyName.forward: **options takes arguments by any name, and {SPLAT}",
-    "name the arguments, one by one, with defaults",
+    "write each argument by its name, with a default",
 )
 class AnyName(Layers):
     def forward(self, x, **options):  # at
@@ -88,7 +88,7 @@ class FormattedTextMended(Layers):
 
 
 @cases.fails(
-    "Lambda.forward: there is no lambda in TorchScript",
+    "Lambda.forward: TorchScript has no lambda",
     "write a function with def at the top of the module, and call it",
 )
 class Lambda(Layers):
@@ -108,7 +108,7 @@ class LambdaMended(Layers):
 
 @cases.fails(
     "Generator.forward: sum adds up numbers in TorchScript, not a list of tensors",
-    "add them up in a for loop, or stack them: torch.stack([...]).sum(0)",
+    "add the tensors in a for loop, or stack the list: torch.stack([...]).sum(0)",
 )
 class Generator(Layers):
     def forward(self, x):
@@ -122,8 +122,8 @@ class GeneratorMended(Layers):
 
 
 @cases.fails(
-    "Try.forward: there is no try in TorchScript",
-    "test for the condition with if, or move it into a @torch.jit.ignore'd method",
+    "Try.forward: TorchScript has no try",
+    "test for the condition with if, or move the code into a method marked with @torch.jit.ignore",
 )
 class Try(Layers):
     def forward(self, x):
@@ -178,9 +178,7 @@ class WithGeneratorMended(Layers):
         return self.add(x)
 
 
-@cases.fails(
-    "Global.forward: there is no global in TorchScript", "keep the value in an attribute of the module (self.name)"
-)
+@cases.fails("Global.forward: TorchScript has no global", "keep the value in an attribute of the module (self.name)")
 class Global(Layers):
     def forward(self, x):
         global count  # at
@@ -200,8 +198,8 @@ class GlobalMended(Layers):
 
 
 @cases.fails(
-    "attribute linear of Deleted: del takes away no attribute in TorchScript",
-    "leave it where it is",
+    "attribute linear of Deleted: del removes no attribute in TorchScript",
+    "keep the attribute",
     Layers.__init__,
 )
 class Deleted(Layers):
@@ -220,9 +218,7 @@ class DeletedMended(Layers):
         return x
 
 
-@cases.fails(
-    "Yield.forward: there are no generators in TorchScript", "collect what is yielded in a list and return that"
-)
+@cases.fails("Yield.forward: TorchScript has no generators", "collect the values in a list, and return the list")
 class Yield(Layers):
     def forward(self, x):
         yield x  # at
@@ -237,8 +233,8 @@ class YieldMended(Layers):
 
 
 @cases.fails(
-    "StarredCall.forward: a list is unpacked, whose length is not known when it is compiled",
-    "give the list itself, if the function takes one; or its elements: sizes[0], sizes[1]",
+    "StarredCall.forward: a list is unpacked, and TorchScript does not know the length of the list when compiling",
+    "pass the list itself, if the function takes a list; or pass the elements: sizes[0], sizes[1]",
 )
 class StarredCall(Layers):
     def forward(self, x):
@@ -266,7 +262,7 @@ class DoublyStarredCallMended(Layers):
         return x.sum(dim=1)
 
 
-@cases.fails("SetLiteral.forward: there are no sets in TorchScript", "use a list or the keys of a dict")
+@cases.fails("SetLiteral.forward: TorchScript has no sets", "use a list or the keys of a dict")
 class SetLiteral(Layers):
     def forward(self, x):
         return x + len({1, 2})  # at
@@ -278,7 +274,7 @@ class SetLiteralMended(Layers):
         return x + len([1, 2])
 
 
-@cases.fails("Walrus.forward: there is no := in TorchScript", "assign on a line of its own")
+@cases.fails("Walrus.forward: TorchScript has no :=", "assign the value in the line before")
 class Walrus(Layers):
     def forward(self, x):
         if (n := x.size(0)) > 1:  # at
@@ -295,7 +291,7 @@ class WalrusMended(Layers):
         return x
 
 
-@cases.fails("Match.forward: there is no match in TorchScript", "write if, elif and else")
+@cases.fails("Match.forward: TorchScript has no match", "write if, elif and else")
 class Match(Layers):
     def forward(self, x):
         match x.dim():  # at
@@ -312,7 +308,7 @@ class MatchMended(Layers):
         return x + 1
 
 
-@cases.fails("Inner.forward: there are no functions in functions in TorchScript", "define it at the top of the module")
+@cases.fails("Inner.forward: TorchScript has no functions in functions", "define the function at the top of the module")
 class Inner(Layers):
     def forward(self, x):
         def inner(y):  # at
@@ -327,7 +323,7 @@ class InnerMended(Layers):
         return one_more(x)
 
 
-@cases.fails("LateImport.forward: there are no imports in functions in TorchScript", "import at the top of the module")
+@cases.fails("LateImport.forward: TorchScript has no imports in functions", "import at the top of the module")
 class LateImport(Layers):
     def forward(self, x):
         import math  # at
@@ -384,7 +380,7 @@ class LoopElseMended(Layers):
 
 @cases.fails(
     "DecoratedForward.forward: **options takes arguments by any name, and TorchScript needs each by its name",
-    "name the arguments, one by one, with defaults",
+    "write each argument by its name, with a default",
 )
 class DecoratedForward(Layers):
     """Torch names the file of the decorator (torch/utils/_contextlib.py), but the line of the model's file."""

@@ -23,7 +23,8 @@ class Linears(nn.Module):
 
 
 @cases.fails(
-    "OptionalArgument.forward: mask may be None here (Optional[Tensor])", "test it first: if mask is not None: ..."
+    "OptionalArgument.forward: mask may be None here (Optional[Tensor])",
+    "test for None first: if mask is not None: ...",
 )
 class OptionalArgument(nn.Module):
     def forward(self, x, mask: Tensor | None = None):
@@ -41,7 +42,7 @@ class OptionalArgumentMended(nn.Module):
 @cases.fails(
     "attribute mask of OptionalAttribute: self.mask may be None here (Optional[Tensor]); TorchScript forgets a test of "
     "an attribute",
-    "assign it to a local variable, and test that: mask = self.mask; if mask is not None: ...",
+    "assign the attribute to a local variable, and test the variable: mask = self.mask; if mask is not None: ...",
 )
 class OptionalAttribute(nn.Module):
     mask: Tensor | None
@@ -67,7 +68,7 @@ class OptionalAttributeMended(OptionalAttribute):
 
 @cases.fails(
     "UnionArgument.forward: y may be of several types here (Union[Tensor, int])",
-    "test it first: if isinstance(y, Tensor): ... else: ...",
+    "test the type first: if isinstance(y, Tensor): ... else: ...",
 )
 class UnionArgument(nn.Module):
     def forward(self, x, y: Union[Tensor, int]):  # noqa: UP007 - as old models write it
@@ -85,8 +86,8 @@ class UnionArgumentMended(nn.Module):
 
 
 @cases.fails(
-    "RangeOfArgument.forward: the argument n is not annotated, so TorchScript takes it for a Tensor; range takes ints",
-    "annotate it: n: int",
+    "RangeOfArgument.forward: the argument n is not annotated and counts as a Tensor in TorchScript; range takes ints",
+    "annotate the argument: n: int",
 )
 class RangeOfArgument(nn.Module):
     def forward(self, x, n):
@@ -104,8 +105,9 @@ class RangeOfArgumentMended(nn.Module):
 
 
 @cases.fails(
-    "IntToHelper.forward: the argument n of add is not annotated, so TorchScript takes it for a Tensor; it gets: int",
-    "annotate it where add is defined: n: int",
+    "IntToHelper.forward: the argument n of add is not annotated and counts as a Tensor in TorchScript; the call "
+    "passes: int",
+    "annotate the argument in the definition of add: n: int",
 )
 class IntToHelper(nn.Module):
     def forward(self, x):
@@ -122,9 +124,9 @@ class IntToHelperMended(IntToHelper):
 
 
 @cases.fails(
-    "IgnoredReturns.forward: times says nothing of what it returns, so TorchScript takes that for a Tensor; range "
+    "IgnoredReturns.forward: times has no return annotation, and the result counts as a Tensor in TorchScript; range "
     "takes ints",
-    "annotate it where it is defined: def times(...) -> int",
+    "annotate the definition: def times(...) -> int",
 )
 class IgnoredReturns(nn.Module):
     @torch.jit.ignore
@@ -145,8 +147,8 @@ class IgnoredReturnsMended(IgnoredReturns):
 
 
 @cases.fails(
-    "TypesReturned.forward: it returns a value of type int here and one of type Tensor elsewhere",
-    "return one type; or annotate what is returned: -> Union[Tensor, int]",
+    "TypesReturned.forward: the function returns a value of type int here and of type Tensor elsewhere",
+    "return a single type; or annotate the result: -> Union[Tensor, int]",
 )
 class TypesReturned(nn.Module):
     def forward(self, x):
@@ -164,7 +166,7 @@ class TypesReturnedMended(nn.Module):
 
 
 @cases.fails(
-    "OneBranch.forward: y is not assigned in one branch (the false one), and used after it", "assign it before the if"
+    "OneBranch.forward: y is not assigned in the false branch, and used after the if", "assign a value before the if"
 )
 class OneBranch(nn.Module):
     def forward(self, x):
@@ -183,8 +185,8 @@ class OneBranchMended(nn.Module):
 
 
 @cases.fails(
-    "TypePerBranch.forward: y is of type Tensor in one branch and of type int in the other",
-    "give it one type; or annotate it before the if: y: Union[Tensor, int]",
+    "TypePerBranch.forward: y is of type Tensor in the true branch and of type int in the false branch",
+    "assign the same type in both branches; or annotate the name before the if: y: Union[Tensor, int]",
 )
 class TypePerBranch(nn.Module):
     def forward(self, x):
@@ -205,8 +207,8 @@ class TypePerBranchMended(nn.Module):
 
 
 @cases.fails(
-    "Reassigned.forward: x is of type Tensor, and a value of type int is assigned to it",
-    "use another name, or annotate it at its first assignment: x: Union[Tensor, int]",
+    "Reassigned.forward: x is of type Tensor; here a value of type int is assigned",
+    "use another name, or annotate the first assignment: x: Union[Tensor, int]",
 )
 class Reassigned(nn.Module):
     def forward(self, x):
@@ -225,8 +227,8 @@ class ReassignedMended(nn.Module):
 
 
 @cases.fails(
-    "WrongPromise.forward: the annotation promises the type str, and one of type Tensor is returned",
-    "correct the annotation or what is returned",
+    "WrongPromise.forward: the annotation promises the type str, and the function returns Tensor",
+    "correct the annotation or the result",
 )
 class WrongPromise(nn.Module):
     def forward(self, x) -> str:
@@ -240,9 +242,9 @@ class WrongPromiseMended(nn.Module):
 
 
 @cases.fails(
-    "attribute layers of ListByVariable: a ModuleList or Sequential is indexed by a variable; each of its modules has "
-    "a type of its own",
-    "go through it: for each, layer in enumerate(self.layers): if each == i: ...",
+    "attribute layers of ListByVariable: a ModuleList or Sequential is indexed by a variable; each module in the "
+    "container has its own type",
+    "go through the container: for each, layer in enumerate(self.layers): if each == i: ...",
 )
 class ListByVariable(nn.Module):
     def __init__(self) -> None:
@@ -263,9 +265,9 @@ class ListByVariableMended(ListByVariable):
 
 
 @cases.fails(
-    "attribute layers of DictByVariable: a ModuleDict is indexed by a variable; each of its modules has a type of its "
-    "own",
-    "go through it: for each, layer in self.layers.items(): if each == key: ...",
+    "attribute layers of DictByVariable: a ModuleDict is indexed by a variable; each module in the container has "
+    "its own type",
+    "go through the container: for each, layer in self.layers.items(): if each == key: ...",
 )
 class DictByVariable(nn.Module):
     def __init__(self) -> None:
@@ -286,7 +288,8 @@ class DictByVariableMended(DictByVariable):
 
 
 @cases.fails(
-    "ZippedModules.forward: modules are zipped with a list, whose length is not known when it is compiled",
+    "ZippedModules.forward: modules are zipped with a list, and TorchScript does not know the length of the list "
+    "when compiling",
     "go through the modules with enumerate, and index the list",
 )
 class ZippedModules(Linears):
@@ -308,7 +311,7 @@ class ZippedModulesMended(Linears):
 
 @cases.fails(
     "attribute pair of TupleByVariable: a tuple of several types (Tuple[int, str]) is indexed by a variable",
-    "index it by a number that is written out; or make it a list of one type",
+    "index the tuple by a literal number; or use a list of values of the same type",
 )
 class TupleByVariable(nn.Module):
     def __init__(self) -> None:
@@ -327,7 +330,7 @@ class TupleByVariableMended(TupleByVariable):
 
 @cases.fails(
     "TextForTensor.forward: in torch.relu a value of type str stands where Tensor is expected (the argument self)",
-    "give it that type, or annotate what it comes from: what has no annotation is a Tensor",
+    "pass a value of that type, or annotate the source of the value: a name without annotation counts as a Tensor",
 )
 class TextForTensor(nn.Module):
     def forward(self, x: str):
@@ -341,9 +344,9 @@ class TextForTensorMended(nn.Module):
 
 
 @cases.fails(
-    "UnpackedArgument.forward: sizes is not annotated, so TorchScript takes it for a Tensor; a Tensor cannot be "
+    "UnpackedArgument.forward: sizes is not annotated and counts as a Tensor in TorchScript; a Tensor cannot be "
     "unpacked",
-    "annotate it: sizes: List[int], or Tuple[int, int], with the types that it has",
+    "annotate the name with the types of the elements: sizes: List[int], or Tuple[int, int]",
 )
 class UnpackedArgument(nn.Module):
     def forward(self, x, sizes):
@@ -359,9 +362,8 @@ class UnpackedArgumentMended(nn.Module):
 
 
 @cases.fails(
-    "EmptyLocal.forward: the list was empty when it was made, so it is one of Tensors in TorchScript; a value of type "
-    "int is added",
-    "annotate it where it is made: List[int] = []",
+    "EmptyLocal.forward: TorchScript takes an empty list for a list of Tensors; here a value of type int is added",
+    "annotate the first assignment: List[int] = []",
 )
 class EmptyLocal(nn.Module):
     def forward(self, x):
@@ -397,7 +399,7 @@ class SharedDefaultMended(nn.Module):
 
 @cases.fails(
     "attribute linear of TooMany: self.linear takes at most 2 arguments with self, and gets 3",
-    "give it as many as its definition has",
+    "pass as many arguments as the definition takes",
     Linears,
 )
 class TooMany(Linears):
@@ -410,7 +412,7 @@ class TooManyMended(Linears):
     pass
 
 
-@cases.fails("UnknownKeyword.forward: torch.relu has no argument fast in TorchScript", "leave it out")
+@cases.fails("UnknownKeyword.forward: torch.relu has no argument fast in TorchScript", "leave the argument out")
 class UnknownKeyword(nn.Module):
     def forward(self, x):
         return torch.relu(x, fast=True)  # at

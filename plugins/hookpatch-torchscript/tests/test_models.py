@@ -162,7 +162,7 @@ def test_configuration_is_named_that_torch_cannot_compile(models: dict[str, Any]
     assert failure is not None
     assert failure.attribute == "config"
     assert failure.problem == (
-        f"torch compiles the class of its value, and {name}Config.__init__ has no source: it was made by a program "
+        f"torch compiles the class of the value, and {name}Config.__init__ has no source, being made by a program "
         "(a dataclass, exec)"
     )
     assert failure.place is not None

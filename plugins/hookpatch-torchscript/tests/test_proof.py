@@ -400,7 +400,7 @@ def test_a_remedy_that_is_printed_works(name: str, is_given: bool, load: Any, tm
     assert explanation.failure.proof is not None, explanation.error.__notes__
     diff = explanation.failure.proof.diff
     assert [line for line in diff.splitlines()[2:] if line[:1] in "+-"] == lines
-    assert "  works   this diff: a copy with it was scripted, and answers as" in explanation.error.__notes__[0]
+    assert "  works   this diff: a changed copy was scripted, and answers as" in explanation.error.__notes__[0]
     assert type(net) is module.Net
     assert net.state_dict().keys() == before.keys()
     copy = tmp_path / "patched.py"

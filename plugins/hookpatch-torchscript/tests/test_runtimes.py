@@ -193,10 +193,8 @@ def test_what_fails_does_not_keep_the_others(nets: Path) -> None:
     lines = completed.stdout.splitlines()
     assert lines[1] == "batch 1 · float32 · cpu"
     assert [line.split()[0] for line in lines if line.startswith("eager")] == ["eager", "eager"]  # table and bars
-    assert "trace          failed  its process was ended by SIGSEGV" in lines
-    assert (
-        "script         failed  Crash.forward: there are no imports in functions in TorchScript (nets.py:41)" in lines
-    )
+    assert "trace          failed  the process was ended by SIGSEGV" in lines
+    assert "script         failed  Crash.forward: TorchScript has no imports in functions (nets.py:41)" in lines
 
 
 def test_wrong_answer_has_no_figures(nets: Path) -> None:
@@ -217,7 +215,7 @@ def test_model_that_draws_random_numbers_is_named(nets: Path) -> None:
     assert isinstance(trial, Trial)
     assert trial.difference is not None
     apart = f"output: {trial.difference.absolute:.2g} apart"
-    assert trial.problem == f"the model answers one input in two ways ({apart}); nothing can be compared with it"
+    assert trial.problem == f"the model answers the same input in two ways ({apart}), and no mode can be compared"
 
 
 def test_model_that_writes_to_its_input_is_compared_on_fresh_ones(nets: Path) -> None:
@@ -233,9 +231,8 @@ def test_model_that_writes_to_its_input_is_compared_on_fresh_ones(nets: Path) ->
         (
             "nothing",
             "trace",
-            "RuntimeError: an output cannot be understood by the tracer, only outputs matching "
-            "dict[Union[str, Tensor], Union[Tensor, Tuple[Tensor, ...]]] can be a dictionary output of a "
-            "traced function",
+            "RuntimeError: an output cannot be understood by the tracer, only outputs matching dict[Union[str, "
+            "Tensor], Union[Tensor, Tuple[Tensor, ...]]] can be a dictionary output of a traced function",
         ),
         ("refuses", "export", "ValueError: not in a graph (nets.py:54)"),
     ],
@@ -278,8 +275,8 @@ def test_half_is_measured_where_a_mode_has_it(nets: Path) -> None:
 def test_device_that_is_not_there_is_an_error_alone(nets: Path) -> None:
     """A missing device is an error if no other device was requested."""
     assert refused("nets:net", "--device", "cuda", "--modes", "eager") == (
-        f"--device cuda: torch {torch.__version__} is built without CUDA; "
-        "run the same command on a machine that has it, or with --device cpu"
+        f"--device cuda: torch {torch.__version__} is built without CUDA; run the same command on a machine with such "
+        "a device, or with --device cpu"
     )
 
 
@@ -295,11 +292,11 @@ def test_device_that_is_not_there_is_an_error_alone(nets: Path) -> None:
         ("nets:Net", "is the class Net; name a function that takes a batch size and returns (model, inputs)"),
         ("nets:example", "example() cannot be called with a batch size alone; write def example(batch)"),
         ("nets:alone", "returned a Net; return (model, inputs) or (model, inputs, keywords)"),
-        ("nets:fails", "called with 2 it raised KeyError: 'weights' (nets.py:79); mend the function"),
+        ("nets:fails", "called with 2 it raised KeyError: 'weights' (nets.py:79); correct the function"),
         (
             "broken:net",
-            "cannot be imported: ZeroDivisionError: division by zero (broken.py:1); "
-            "mend it, so that python can import it",
+            "cannot be imported: ZeroDivisionError: division by zero (broken.py:1); correct the module until python "
+            "can import it",
         ),
         (
             "needs:net",
@@ -322,14 +319,14 @@ def test_what_is_no_factory(nets: Path, write_module: Write, word: str, problem:
     [
         (["--modes", "traced"], "--modes: no mode 'traced'; did you mean 'trace'? "
          "there are eager, trace, script, script+freeze, compile, export, onnxruntime"),
-        (["--modes", ","], "--modes: is empty; leave it out, or write words with commas: --modes A,B"),
+        (["--modes", ","], "--modes: is empty; leave the option out, or write words with commas: --modes A,B"),
         (["--device", "tpu"], "--device: no device 'tpu'; did you mean 'cpu'? there are cpu, cuda"),
         (["--dtype", "float23"], "--dtype: no type 'float23'; did you mean 'float32'? "
          "there are float32, bfloat16, float16"),
         (["--batch", "1,eight"], "--batch: 'eight' is no batch size; write whole numbers from 1, --batch 1,8"),
         (["--batch", "0"], "--batch: '0' is no batch size; write whole numbers from 1, --batch 1,8"),
         (["--plot", "a.jpg"], "--plot a.jpg: is no picture's name; end it with .svg or .png"),
-        (["--plot", "no/a.svg"], "--plot no/a.svg: there is no folder no; make it first"),
+        (["--plot", "no/a.svg"], "--plot no/a.svg: the folder no does not exist; make the folder first"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked_for(
@@ -361,10 +358,10 @@ def test_what_onnxruntime_lacks() -> None:
 @pytest.mark.parametrize(
     ("status", "last", "problem"),
     [
-        (-11, "", "its process was ended by SIGSEGV"),
-        (-9, "loading", "its process was ended by SIGKILL: the memory may have run out"),
-        (1, "MemoryError", "its process ended with status 1: MemoryError"),
-        (0, "", "its process ended with status 0"),
+        (-11, "", "the process was ended by SIGSEGV"),
+        (-9, "loading", "the process was ended by SIGKILL: the memory may have run out"),
+        (1, "MemoryError", "the process ended with status 1: MemoryError"),
+        (0, "", "the process ended with status 0"),
     ],
 )
 def test_how_a_process_ended(status: int, last: str, problem: str) -> None:

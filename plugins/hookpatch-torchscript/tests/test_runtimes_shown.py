@@ -115,9 +115,9 @@ def test_where_two_answers_are_farthest(eager: Any, answer: Any, expected: tuple
 @pytest.mark.parametrize(
     ("eager", "answer", "problem"),
     [
-        (torch.ones(2), torch.ones(3), "output: eager's shape is [2], its shape is [3]"),
-        ((torch.ones(2), torch.ones(2)), torch.ones(2), "eager returns 2 tensors, it 1 tensor"),
-        (None, None, "eager returns no tensor: there is nothing to compare"),
+        (torch.ones(2), torch.ones(3), "output: eager's shape is [2], the mode's shape is [3]"),
+        ((torch.ones(2), torch.ones(2)), torch.ones(2), "eager returns 2 tensors, the mode 1 tensor"),
+        (None, None, "eager returns no tensor to compare"),
     ],
 )
 def test_answers_of_other_shapes(eager: Any, answer: Any, problem: str) -> None:

@@ -208,7 +208,7 @@ def test_each_attribute_has_a_row_that_says_how_its_type_was_known(everything: E
         "count": ("int", "int", "inferred"),
     }
     (failed,) = [attribute for attribute in everything.modules[0].attributes if attribute.name == "thing"]
-    assert failed.problem == "its value is of the Python type nets_to_script.Thing, which TorchScript does not have"
+    assert failed.problem == "the value is of the Python type nets_to_script.Thing, which TorchScript does not have"
     (weight,) = [attribute for attribute in everything.modules[2].attributes if attribute.name == "weight"]
     assert (weight.python_type, weight.torchscript_type, weight.known_by) == (
         "Parameter float32[2]",
@@ -382,8 +382,8 @@ def test_failures_only_leaves_out_what_was_scripted(nets: Any, capsys: pytest.Ca
 def test_what_cannot_be_written_is_a_warning(nets: Any, tmp_path: Path) -> None:
     """An output that cannot be written is a warning, and scripting continues."""
     message = (
-        f"plugin 'script_explain': nothing was written to {tmp_path}/none/all.txt: No such file or directory; name "
-        "another place with its option 'to'"
+        f"plugin 'script_explain': nothing was written to {tmp_path}/none/all.txt: No such file or directory; "
+        "name another path with the option 'to'"
     )
     with active(to=f"{tmp_path}/none/all.txt"), pytest.warns(NotWrittenWarning) as warned:
         assert scripted(nets.doubled)(torch.ones(1)).item() == 2
@@ -591,8 +591,9 @@ def test_class_without_source_is_named() -> None:
     explanation = explain(space["Typed"]())
     assert explanation.error is not None
     assert explanation.error.__notes__ == [
-        "script_explain: Typed: its source cannot be read: it was not defined in a file, or the file has gone\n"
-        "  try     define it in a file that is there when it is scripted"
+        "script_explain: Typed: torch cannot read the source: the code was not defined in a file, or the file has "
+        "gone\n"
+        "  try     define the code in a file that exists when the model is scripted"
     ]
 
 
@@ -601,7 +602,10 @@ def test_torch_without_a_seam_is_scripted_and_says_so(nets: Any, monkeypatch: py
     lacking = {**seams._OF_TORCH, "torch.jit._recursive:no_such_function": seams.Recorder.check}
     monkeypatch.setattr(seams, "_OF_TORCH", lacking)
     explanation = explain(nets.Caller())
-    limit = f"torch {torch.__version__} lacks seam torch.jit._recursive:no_such_function: what it would tell is missing"
+    limit = (
+        f"torch {torch.__version__} lacks the function torch.jit._recursive:no_such_function: its steps are missing "
+        "from the explanation"
+    )
     assert explanation.limits == [limit]
     assert [method.name for method in explanation.methods] == ["Caller.forward", "outer", "inner"]
     assert f"  limit   {limit}" in str(explanation)

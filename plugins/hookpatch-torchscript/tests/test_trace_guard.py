@@ -104,8 +104,8 @@ def test_vendors_script_is_told_and_is_the_same(vendor: Path) -> None:
     assert (patched.returncode, patched.stdout) == (0, plain.stdout)
     nets = vendor.with_name("nets.py")
     assert patched.stderr == (
-        f"{vendor}:25: TraceGuardWarning: torch.jit.trace: the trace of Net ({nets}:5) disagrees with it; 16 inputs "
-        f"tried, the smallest that shows it:\n"
+        f"{vendor}:25: TraceGuardWarning: torch.jit.trace: the trace of Net ({nets}:5) disagrees with the original; "
+        "16 inputs tried, the smallest input that differs:\n"
         f"  input    x: float32[1, 1]: batch 1, x.shape[1] = 1\n"
         f"  again    torch.manual_seed(0); x = torch.tensor([[5.0]], dtype=torch.float32)\n"
         f"  answers  eager 10.0, the trace 6.0 at [0, 0]\n"
@@ -270,8 +270,8 @@ def test_counter_is_told_as_what_it_is() -> None:
         "  input    x: float32[2]: the example input\n"
         "  again    torch.manual_seed(0); x = torch.tensor([1.0, 1.0], dtype=torch.float32)\n"
         "  answers  eager 2.0, the trace 1.0 at [0]; 2 of 2 elements differ, by 1 at most\n"
-        "  instead  what it keeps from one call to the next (a counter, a cache) is a constant in the trace: keep it "
-        "in a buffer"
+        "  instead  state kept from call to call (a counter, a cache) is a constant in the trace: keep the state in "
+        "a buffer"
     )
     assert model.calls == 1
 

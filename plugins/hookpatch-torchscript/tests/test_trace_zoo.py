@@ -352,7 +352,7 @@ def test_truth_is_no_lie(name: str) -> None:
 
     assert verdict.agrees, str(verdict)
     assert verdict.tried > 5
-    assert str(verdict).endswith(f"agrees with it on {verdict.tried} inputs")
+    assert str(verdict).endswith(f"agrees with the original on {verdict.tried} inputs")
 
 
 # --- models that cannot be compared

@@ -1,4 +1,4 @@
-"""The report says of a target that looks at the stack that the target finds the patch there."""
+"""The report says of a target that looks at the stack that the target finds the patch instead."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_report_says_what_is_found(module: ModuleType, reach: Any) -> None:
     with hookpatch.active(*patches) as session:
         assert module.by_frame().f_code.co_name.partition(" ")[0] == "_say"
         reported = [patch.warnings for patch in session.report()]
-    words = "the target looks for its caller on the stack (_getframe), and finds the patch there"
+    words = "the target looks for its caller on the stack (_getframe), and finds the patch instead"
     assert reported == [(words,), ()]
 
 
@@ -112,5 +112,5 @@ def test_a_method_of_instances_that_looks(make_module: Callable[[str, str], Modu
         assert {cell.caller().f_code.co_name.partition(" ")[0] for cell in cells} == {"_say"}
         (report,) = session.report()
     assert [text for text in report.warnings if "looks for its caller" in text] == [
-        "the target looks for its caller on the stack (_getframe), and finds the patch there"
+        "the target looks for its caller on the stack (_getframe), and finds the patch instead"
     ]

@@ -104,7 +104,7 @@ BAD: dict[str, tuple[str | None, str]] = {
     "no TOML": ("format = ", "is no lock file (Invalid value (at end of document))"),
     "another format": (
         "format = 2\nplugins = []",
-        "is no lock file (its format is 2, and this hookpatch reads 1)",
+        "is no lock file (the format is 2, and this hookpatch reads 1)",
     ),
     "no format": ("plugins = []", "is no lock file (it has no 'format')"),
     "a wrong value": (
@@ -113,7 +113,7 @@ BAD: dict[str, tuple[str | None, str]] = {
     ),
     "edited": (
         'format = 1\nplugins = []\n[target."m:f"]\nkind = "a function"\nhash = "sha256:0"\nsource = "x"',
-        "is no lock file (a hash is not that of its source: it was not written by hookpatch)",
+        "is no lock file (a hash does not fit its source: other code has changed the file)",
     ),
 }
 
@@ -136,7 +136,7 @@ def test_option_that_toml_cannot_hold_is_refused(tmp_path: Path) -> None:
     lock = Lock(("loud",), {"loud": {"word": None}}, {}, str(tmp_path / "hookpatch.lock"))
     with pytest.raises(SettingError) as caught:
         write_lock(lock)
-    assert str(caught.value) == "lock: an option is None, which TOML cannot hold; leave it out, or give it as text"
+    assert str(caught.value) == "lock: an option is None, which TOML cannot hold; leave the option out, or write a text"
     assert os.listdir(tmp_path) == []
 
 

@@ -168,7 +168,7 @@ def test_address_of_many_slots_is_refused_where_one_is_needed(address: str) -> N
     """An address of many slots is refused by name; a verb takes a rule."""
     with pytest.raises(TargetRefused) as refused:
         resolve(Target(address), None, "owner")
-    assert refused.value.problem == f"{address} stands for more than one slot; write the address of one"
+    assert refused.value.problem == f"{address} stands for several slots; write the address of a single slot"
     assert not Target(address).is_rule or hookpatch.remove(address).is_rule
 
 
@@ -263,8 +263,8 @@ def test_any_text_is_a_target_or_a_syntax_error(text: str) -> None:
         ("m:C().a[*]", "has '[*]' behind the instances of a class"),
         ("m:C(", "cannot be read from '(' on"),
         ("m:C(1).a", "cannot be read from '(1).a' on"),
-        ("m:a[n:*]", "has the key n:*, which stands for more than one object"),
-        ("m:a[n:C()]", "has the key n:C(), which stands for more than one object"),
+        ("m:a[n:*]", "has the key n:*, which stands for several objects"),
+        ("m:a[n:C()]", "has the key n:C(), which stands for several objects"),
         ("m:a[**]", "has the key **, which is neither a Python literal (quote a text) nor an address such as m:Class"),
         ("m:a['x'", "has a bracket that is not closed"),
         ("m:a['x]", "has a bracket that is not closed"),

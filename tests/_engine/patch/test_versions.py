@@ -170,7 +170,7 @@ def test_version_that_cannot_be_compared_is_refused(
     """A distribution's version may be malformed."""
     make_distribution("odd-kit", installed)
     assert refused(RequirementError, simplify(requires="odd-kit>=1")) == (
-        "requires='odd-kit>=1' cannot be compared with the version that odd-kit says it has; install a release of it "
+        "requires='odd-kit>=1' cannot be compared with the version of odd-kit; install a release with a version "
         f"(target vendor:simplify {OURS})"
     )
 

@@ -250,7 +250,7 @@ def test_cycle_of_two_is_refused(install: Install, vendor: ModuleType) -> None:
         hookpatch.active("a", "b").open()
     assert str(caught.value) == (
         "the patches on vendor:call cannot be put in order: a before b before a; plugin 'a' from d-a 1.0 declares "
-        "before='b', plugin 'b' from d-b 1.0 declares before='a'; drop one of these, or leave one of the plugins out"
+        "before='b', plugin 'b' from d-b 1.0 declares before='a'; drop a declaration, or leave a plugin out"
     )
     assert caught.value.cycle == ("a", "b", "a")
     assert isinstance(caught.value, HookpatchError)
@@ -308,8 +308,8 @@ def test_conflict_with_an_earlier_session_names_both(install: Install, vendor: M
             hookpatch.active("b").open()
         assert vendor.value == "a"
     assert str(caught.value) == (
-        "plugin 'a' from d-a 1.0 also puts a value into the same slot (replace); select one of them, or let one "
-        "declare its place with before= or after= (target vendor:value of plugin 'b' from d-b 1.0)"
+        "plugin 'a' from d-a 1.0 also puts a value into the same slot (replace); select only one of the two, or "
+        "declare the order with before= or after= (target vendor:value of plugin 'b' from d-b 1.0)"
     )
     assert caught.value.target == "vendor:value"
     assert caught.value.owner == "plugin 'b' from d-b 1.0"
@@ -332,8 +332,8 @@ def test_conflict_of_a_patch_that_is_not_required_skips_it(install: Install, ven
         skipped, applied = session.report()
     assert (skipped.state, applied.state) == ("skipped", "applied")
     assert skipped.reason == (
-        "plugin 'a' from d-a 1.0 also puts a value into the same slot (replace); select one of them, or let one "
-        "declare its place with before= or after= (target vendor:value of plugin 'b' from d-b 1.0)"
+        "plugin 'a' from d-a 1.0 also puts a value into the same slot (replace); select only one of the two, or "
+        "declare the order with before= or after= (target vendor:value of plugin 'b' from d-b 1.0)"
     )
 
 

@@ -255,8 +255,7 @@ def test_overlapping_sessions_everywhere(
     [
         (
             hookpatch.remove("vendor:c", reach="everywhere"),
-            "reach='everywhere' cannot remove: lists and defaults that hold it would get shorter; "
-            "take one remove for each name",
+            "reach='everywhere' cannot remove: lists and defaults would get shorter; write a remove for each name",
         ),
         (
             hookpatch.replace("vendor:number", 3, reach="everywhere"),
@@ -265,8 +264,8 @@ def test_overlapping_sessions_everywhere(
         ),
         (
             hookpatch.replace("vendor:function", 3, reach="everywhere"),
-            "reach='everywhere' changes the function inside: it is to call something else, not an int; "
-            "take reach='slot'",
+            "reach='everywhere' changes the function in place: the function can call plain functions only, not an "
+            "int; take reach='slot'",
         ),
     ],
     ids=["remove", "number", "function"],
@@ -327,8 +326,8 @@ def test_a_coroutine_function_is_not_made_to_call_what_is_none(make_module: Call
     ):
         pass
     assert str(raised.value) == (
-        "reach='everywhere' changes the function inside: it is to call something else, not something of another kind "
-        "(async, generator); take reach='slot' (target vendor:later of a patch given to active())"
+        "reach='everywhere' changes the function in place: the function can call plain functions only, not a function "
+        "of another kind (async, generator); take reach='slot' (target vendor:later of a patch given to active())"
     )
     assert vendor.later.__code__ is code
 
@@ -339,7 +338,9 @@ def test_a_parameter_of_our_name(make_module: Callable[[str, str], ModuleType]) 
     doubled = hookpatch.wrap("vendor:price", lambda wrapped, instance, args, kwargs: 2 * wrapped(*args, **kwargs))
     with hookpatch.active(doubled):
         assert (vendor.price(), vendor.price(__hookpatch__=4)) == (6, 8)
-    with pytest.raises(TargetRefused, match=r"its variable __hookpatch__ has the name by which .*; take reach='slot'"):
+    with pytest.raises(
+        TargetRefused, match=r"its variable __hookpatch__ has the name reserved for .*; take reach='slot'"
+    ):
         hookpatch.active(hookpatch.replace("vendor:price", print, reach="everywhere")).open()
     assert vendor.price() == 3
 

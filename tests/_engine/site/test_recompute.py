@@ -71,7 +71,7 @@ def test_layer_that_was_left_out_is_told_once_and_hinders_nobody() -> None:
     assert states(upper) == ["failed"]
     upper.close()
     (patch,) = upper.report()
-    assert (patch.state, patch.reason) == ("failed", "was not applied when it ended: what it lay over had gone before")
+    assert (patch.state, patch.reason) == ("failed", "was not applied at its end: the value underneath had gone before")
     assert vars(owner) == {"x": 3}
 
 

@@ -23,8 +23,8 @@ def test_patch_that_would_not_show_beneath_somebody_elses_is_refused() -> None:
     with pytest.raises(errors.TargetRefused) as caught, hookpatch.active(hookpatch.replace(target, 5)):
         pass
     assert caught.value.problem == (
-        f"{place} was replaced by other code after hookpatch patched it; a new patch under it would have no effect. "
-        "Undo that replacement first, or open the session before it is made"
+        f"{place} was replaced by other code after hookpatch had patched the slot; a new patch under the replacement "
+        "would have no effect. Undo the replacement first, or open the session before"
     )
     with pytest.warns(errors.DisplacedWarning):
         lower.close()

@@ -233,8 +233,8 @@ def test_property_with_a_setter_is_refused_on_an_instance(make_module: MakeModul
     with pytest.raises(errors.TargetRefused) as caught, hookpatch.active(hookpatch.replace("properties:model.size", 7)):
         pass
     assert str(caught.value) == (
-        f"<Model object at {id(model):#x}>.size is a property of its class, and setting the attribute would run it; "
-        "patch properties:Model.size (target properties:model.size of a patch given to active())"
+        f"<Model object at {id(model):#x}>.size is a property of its class, and setting the attribute would call the "
+        "descriptor; patch properties:Model.size (target properties:model.size of a patch given to active())"
     )
     assert list(vars(model)) == ["kept"]
     assert model.kept is stored
@@ -312,8 +312,8 @@ def test_new_of_object_is_refused_and_the_class_can_be_called() -> None:
         pass
     place = f"{__name__}:test_new_of_object_is_refused_and_the_class_can_be_called.<locals>.Model.__new__"
     assert str(caught.value) == (
-        f"{place} is that of object, and a class whose __new__ was set and deleted takes no arguments any more; "
-        f"patch __init__, or derive a class that has a __new__ (target {place} of a patch given to active())"
+        f"{place} is object.__new__, and a class takes no arguments any more after setting and deleting __new__; patch "
+        f"__init__, or derive a class with a __new__ (target {place} of a patch given to active())"
     )
     assert list(vars(Model)) == before
     assert Model(5).size == 5

@@ -125,8 +125,8 @@ def test_value_that_cannot_be_called_is_refused_by_wrap(vendor: ModuleType) -> N
 def test_removing_what_is_inherited_is_refused(vendor: ModuleType) -> None:
     """A class cannot lack an inherited name."""
     assert refused(TargetRefused, hookpatch.remove("vendor:Model.inherited")) == (
-        "vendor:Model.inherited is inherited; remove it from the class that defines it "
-        f"(target vendor:Model.inherited {OURS})"
+        "vendor:Model.inherited is inherited; remove the attribute from the class of its definition (target "
+        f"vendor:Model.inherited {OURS})"
     )
 
 

@@ -166,9 +166,7 @@ def test_patch_of_a_name_that_is_still_lazy_is_refused_with_its_source(run: Run,
         print(is_lazy(user, "renamed"))
     main()
     """
-    expected = (
-        "user:renamed is a lazy import of vendor.f that nothing has used yet; patch vendor:f, where it is defined"
-    )
+    expected = "user:renamed is a lazy import of vendor.f, unused until now; patch vendor:f, where it is defined"
     assert run(program) == [expected, "True"]
 
 

@@ -119,8 +119,8 @@ def test_inherited_attribute_cannot_be_removed(kinds: ModuleType) -> None:
     with pytest.raises(errors.TargetRefused) as caught, hookpatch.active(hookpatch.remove("kinds:Child.inherited")):
         pass
     assert str(caught.value) == (
-        "kinds:Child.inherited is inherited; remove it from the class that defines it "
-        "(target kinds:Child.inherited of a patch given to active())"
+        "kinds:Child.inherited is inherited; remove the attribute from the class of its definition (target "
+        "kinds:Child.inherited of a patch given to active())"
     )
     assert "inherited" not in vars(kinds.Child)
 

@@ -87,7 +87,9 @@ def apply_ignores(
             ):
                 kinds = [str(finding.kind) for finding in file_findings if ignore.first <= finding.line <= ignore.last]
                 why = f"what is found here is {', '.join(sorted(set(kinds)))}" if kinds else "nothing is found here"
-                remarks.append(Remark(file, ignore.line, f"'# hookpatch: ignore' silences nothing: {why}; take it out"))
+                remarks.append(
+                    Remark(file, ignore.line, f"'# hookpatch: ignore' silences nothing: {why}; remove the comment")
+                )
     return unsilenced, remarks
 
 

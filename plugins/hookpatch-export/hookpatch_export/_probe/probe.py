@@ -120,7 +120,7 @@ def probe(
         except Exception as error:
             raise ModelError(word, _refused(error)) from error
         if not example.tensors:
-            raise ModelError(word, "its inputs hold no tensor; there is nothing that could be changed")
+            raise ModelError(word, "the inputs hold no tensor, and the probe changes tensors")
         random = is_random(run, example)
         with torch.no_grad():
             captured = list(captures(model, example))
@@ -151,7 +151,7 @@ def _refused(error: Exception) -> str:
     spot = line_of_error(error)
     where = f" ({spot.file}:{spot.line})" if spot is not None else ""
     first = str(error).strip().partition("\n")[0]
-    return f"the model does not take its example input: {type(error).__name__}: {first}{where}; mend the function"
+    return f"the model does not take its example input: {type(error).__name__}: {first}{where}; correct the function"
 
 
 def _failures(captured: Iterable[Captured]) -> list[Failure]:

@@ -42,7 +42,7 @@ def scan(model: object, *, root: Path | None = None) -> list[Finding]:
     if not issubclass(cls, torch.nn.Module):
         name = getattr(model, "__name__", repr(model))
         raise ModelError(
-            name, "is no torch.nn.Module; name a class of modules, a module, or a function that returns one"
+            name, "is no torch.nn.Module; name a class of modules, a module, or a function that returns a module"
         )
     walk = Walk(root.resolve() if root is not None else None, packages_of(model))
     start, place = _caller_of_forward(walk, cls)

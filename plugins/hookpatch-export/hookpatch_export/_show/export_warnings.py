@@ -101,7 +101,7 @@ def _module(call: str, model: Any) -> Any:
     if isinstance(model, torch.nn.Module):
         return getattr(model, "_orig_mod", model)  # what torch.compile returns holds it there
     if call == "torch.jit.trace":  # torch.jit.script takes functions and classes by trade; the others refuse them
-        _warn(ExportWarning(call, "a function was given: it is not scanned; give a module to have it scanned"))
+        _warn(ExportWarning(call, "a plain function is not scanned; pass a module"))
     return None
 
 

@@ -34,7 +34,8 @@ def folded_lines(findings: Sequence[Finding], width: int | None) -> Iterator[Tex
     for finding in sorted(findings, key=lambda finding: -finding.kind):
         rows.setdefault((finding.kind, finding.file, finding.line), []).append(finding)
     yield Text(
-        "In libraries, each line of source once (--all: the ways to them, and what becomes of each)", style="bold"
+        "In libraries, each line of source once (--all: all calls that lead to the lines, and the consequences)",
+        style="bold",
     )
     shown = list(rows.values())[:_LINES]
     longest = max(len(_place(row[0])) for row in shown)

@@ -64,7 +64,7 @@ def _said_of(word: str, root: Path | None, lack: NotNamed) -> str:
         case "word":
             return f"names no model; {_meant(word)}"
         case "outside":
-            return f"{word.rpartition(':')[0]} is not under --root {root}; name a folder that it is in"
+            return f"{word.rpartition(':')[0]} is not under --root {root}; name a folder that contains the file"
         case "folder":
             return f"{lack.problem}; name one with --root"
         case "module":
@@ -83,7 +83,7 @@ def _said_of(word: str, root: Path | None, lack: NotNamed) -> str:
 def _meant(word: str) -> str:
     """Return how to name the model that a word without a colon may mean."""
     if word.endswith(".py"):
-        return f"write {word}:Model, with the name of what is in it"
+        return f"write {word}:Model, with the name of a model in the file"
     module, dot, name = word.rpartition(".")
     return f"write {module}:{name}" if dot and "/" not in word and ":" not in word else HOW
 
@@ -106,11 +106,15 @@ def _made(word: str, target: Any) -> NamedModel:
         return NamedModel(word, target)
     kind = f"the class {target.__name__}" if isinstance(target, type) else f"of type {type(target).__name__}"
     if not isinstance(target, FunctionType):
-        raise ModelError(word, f"is {kind}, no torch.nn.Module; name a module, its class, or a function that makes one")
+        raise ModelError(
+            word, f"is {kind}, no torch.nn.Module; name a module, its class, or a function that makes a module"
+        )
     try:
         result = target()
     except (Exception, SystemExit) as error:
-        raise ModelError(word, f"raised {_said(error)}; mend the function, it is called without arguments") from error
+        raise ModelError(
+            word, f"raised {_said(error)}; correct the function; the scan calls functions without arguments"
+        ) from error
     model, *extras = result if isinstance(result, tuple) and result else (result,)
     if not isinstance(model, torch.nn.Module) or len(extras) > 2:
         raise ModelError(
@@ -128,11 +132,9 @@ def _made(word: str, target: Any) -> NamedModel:
 
 def _failed(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename is not None:
-        return f"cannot be imported: {error.msg} ({error.filename}:{error.lineno}); mend that line"
-    remedy = (
-        "install what is missing, or name the folder it is in with --root" if isinstance(error, ImportError) else ""
-    )
-    return f"cannot be imported: {_said(error)}; {remedy or 'mend it, so that python can import it'}"
+        return f"cannot be imported: {error.msg} ({error.filename}:{error.lineno}); correct the line"
+    remedy = "install the missing package, or name its folder with --root" if isinstance(error, ImportError) else ""
+    return f"cannot be imported: {_said(error)}; {remedy or 'correct the module until python can import it'}"
 
 
 def _said(error: BaseException) -> str:

@@ -18,7 +18,9 @@ from hookpatch_export._probe.run_path import Spot
 from hookpatch_export._probe.user_lines import cause_chain
 from hookpatch_export._show.format import relative_path
 
-_IGNORED: Final = "dynamo=True ignored its symbolic; the plugin symbolic_functions of hookpatch-onnx has it asked"
+_IGNORED: Final = (
+    "dynamo=True ignored its symbolic; the plugin symbolic_functions of hookpatch-onnx makes torch call the symbolic"
+)
 
 
 def probe_lines(probe: Probe, width: int | None) -> Iterator[Text]:
@@ -114,7 +116,7 @@ def probe_json(probe: Probe) -> dict[str, Any]:
 def _counts(probe: Probe) -> str:
     captured = ", ".join(WORDS[mode] for mode in probe.modes) or "nothing could be captured"
     if probe.random:
-        return f"{captured}; the model answers one input in two ways (dropout? model.eval()), so nothing was compared"
+        return f"{captured}; the model answers the same input in two ways (dropout? model.eval()): nothing was compared"
     inputs = f"{probe.tried} input{'s' * (probe.tried != 1)}"
     refused = f", {probe.refused} more that the model does not take" if probe.refused else ""
     over = "; the budget is spent" if probe.over else ""

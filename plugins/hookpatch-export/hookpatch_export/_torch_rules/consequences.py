@@ -60,8 +60,8 @@ _DATA: Final[dict[str, tuple[dict[str, str], str]]] = {
         {
             "trace": "kept",
             "script": "kept",
-            "export": "a size that nobody knows: what is decided on it later fails",
-            "onnx": "kept, unless something is decided on the size",
+            "export": "an unknown size: a later decision on the size fails",
+            "onnx": "kept, unless the code decides on the size",
         },
         "torch.where or a multiplication by the mask keeps the sizes",
     ),
@@ -69,8 +69,8 @@ _DATA: Final[dict[str, tuple[dict[str, str], str]]] = {
         {
             "trace": "frozen: the example's number becomes a constant",
             "script": "compiled, .numpy() is not",
-            "export": "a number that nobody knows: what is decided on it fails",
-            "onnx": "fails with dynamo=True if something is decided on it; frozen with dynamo=False",
+            "export": "an unknown number: a decision on the number fails",
+            "onnx": "fails with dynamo=True if the code decides on the number; frozen with dynamo=False",
         },
         "stay with tensors: a 0-d tensor computes as a number does",
     ),
@@ -80,8 +80,8 @@ _SHAPE: Final[dict[str, tuple[dict[str, str], str]]] = {
         {
             "trace": "frozen: the branch of the example's sizes is taken for all",
             "script": "compiled as control flow",
-            "export": "in silence only sizes of this branch are allowed",
-            "onnx": "frozen in silence: the file does not say for which sizes it is right",
+            "export": "only sizes of this branch are allowed, without a warning",
+            "onnx": "frozen without a warning: the file is right for sizes of this branch alone",
         },
         "decide outside of the model, or export one model for each branch; torch.cond keeps both",
     ),
@@ -144,16 +144,16 @@ _CALL: Final[dict[str, tuple[dict[str, str], str]]] = {
             "export": "followed as the model's own code is",
             "onnx": "followed as the model's own code is",
         },
-        "what is found in it is told at its own lines; look again when you install another release of it",
+        "findings inside the package are listed at their lines; scan again after installing another release",
     ),
     "call": (
         {
-            "trace": "its result for the example becomes a constant",
+            "trace": "the result for the example becomes a constant",
             "script": "does not compile",
-            "export": "its result for the example becomes a constant, or it fails",
-            "onnx": "its result for the example becomes a constant, or it fails",
+            "export": "the result for the example becomes a constant, or the export fails",
+            "onnx": "the result for the example becomes a constant, or the export fails",
         },
-        "do it with torch, or make it an operator (torch.library.custom_op)",
+        "compute with torch, or make the function an operator (torch.library.custom_op)",
     ),
 }
 
@@ -172,13 +172,13 @@ def consequence_of(kind: Kind, construct: str, modes: Iterable[str]) -> tuple[di
         by_mode, instead = _CALL.get(name or "call", _CALL["call"])
     elif kind is Kind.NOT_READ:
         by_mode = dict.fromkeys(modes, "not known")
-        instead = "look at what is called there yourself"
+        instead = "read the source of the called function yourself"
     elif name == "try":
         by_mode = dict.fromkeys(modes, "the way the example goes is the way for all") | {"script": "does not compile"}
         instead = "ask before, instead of trying"
     elif kind is Kind.CONFIG:
-        by_mode = dict.fromkeys(modes, "fixed as it is now")
-        instead = "nothing, if it is meant to be fixed; else export again for each setting"
+        by_mode = dict.fromkeys(modes, "fixed at its present value")
+        instead = "nothing, if the setting is meant to be fixed; else export again for each setting"
     else:
         by_mode, instead = dict.fromkeys(modes, _FINE), "nothing"
     return {mode: by_mode[mode] for mode in modes}, instead

@@ -26,7 +26,7 @@ def apart(call: Callable[[], Any], seconds: float) -> Any:
         return receiver.recv()
     except EOFError:
         process.join()
-        raise Lost(f"its process ended with status {process.exitcode}") from None
+        raise Lost(f"the process ended with status {process.exitcode}") from None
     finally:
         process.kill()
         process.join()

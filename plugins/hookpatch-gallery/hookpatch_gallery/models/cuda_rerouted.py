@@ -37,6 +37,6 @@ def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
             target,
             function,
             requires="torch>=2.3",
-            why="a script that calls cuda() ends on a machine without that device",
+            why="a script with cuda() ends on a machine without a CUDA device",
             upstream="https://github.com/pytorch/pytorch/issues/28111",
         )

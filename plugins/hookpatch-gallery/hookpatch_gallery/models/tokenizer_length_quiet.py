@@ -19,6 +19,6 @@ def hookpatch_patches() -> Iterator[hookpatch.Patch]:
         "transformers.tokenization_utils_base:PreTrainedTokenizerBase._eventual_warn_about_too_long_sequence",
         warn_of_nothing,
         requires="transformers>=4.36,<6",
-        why="a program that cuts the tokens itself is warned of an error that does not come",
+        why="transformers warns of an error, although the program cuts the tokens itself",
         upstream="https://github.com/huggingface/transformers/issues/1791",
     )

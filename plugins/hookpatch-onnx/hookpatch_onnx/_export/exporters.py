@@ -60,7 +60,7 @@ def _see_failure(export: Export) -> Callable[..., Any]:
         except Exception as error:
             if export.wanted and export.refusal is None:
                 reason = str(error).strip().partition("\n")[0]
-                problem = "cannot be captured with strict=False, and otherwise nothing in it can be marked: "
+                problem = "cannot be captured with strict=False, the only mode that lets hookpatch-onnx mark nodes: "
                 problem += f"{type(error).__name__}: {reason}"
                 refusal = NodeError(min(export.wanted), "the model", problem)
                 refusal.__cause__ = error

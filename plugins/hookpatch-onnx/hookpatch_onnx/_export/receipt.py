@@ -61,7 +61,9 @@ class Receipt:
         if self.is_strict and self.missed:
             part, reason = next(iter(self.missed.items()))
             ending = f"; and {len(self.missed) - 1} more" if len(self.missed) > 1 else ""
-            raise NodeError(self.plugin, part, f"is no node: {reason}{ending}; strict=false exports it as it is")
+            raise NodeError(
+                self.plugin, part, f"is no node: {reason}{ending}; strict=false exports the module without the node"
+            )
 
     def __str__(self) -> str:
         node_count, missed_count = len(self.made), len(self.missed)

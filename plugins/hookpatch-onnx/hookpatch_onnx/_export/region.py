@@ -89,7 +89,10 @@ def run_marked(
     if not isinstance(outputs, tuple | list) or not all(isinstance(output, torch.Tensor) for output in outputs):
         kinds = [_kind(output) for output in outputs] if isinstance(outputs, tuple | list) else []
         got = f"a {_kind(result)}" + (f" of {', '.join(kinds)}" if kinds else "")
-        problem = f"cannot be one node: it returned {got}; a node's outputs are tensors: return one, or a tuple of them"
+        problem = (
+            f"cannot be one node: it returned {got}; a node's outputs are tensors: return a tensor or a tuple of "
+            "tensors"
+        )
         raise export.refuse(NodeError(region.plugin, region.part, problem))
     if not export.dynamo:
         compare(export, number, inputs, outputs)

@@ -47,7 +47,7 @@ class Measure:
     def words(self) -> str:
         """The measure for a reader."""
         if self.behind is None:
-            return "not measured: no value behind it has one shape in both"
+            return "not measured: no later value has the same shape in both models"
         passed = f"; {self.incoming.words} before it" if self.effect == "passed on" and self.incoming else ""
         return f"{self.behind.words}{passed}"
 

@@ -26,7 +26,7 @@ def read(path: str | os.PathLike[str]) -> onnx.ModelProto:
             raise ModelFileError(path, "is a folder, not an ONNX model")
         with open(path, "rb") as file:
             if not os.fstat(file.fileno()).st_size:
-                raise ModelFileError(path, "is empty, not an ONNX model; has its export come to its end?")
+                raise ModelFileError(path, "is empty, not an ONNX model; did the export end with an error?")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
                 return parse(view, path)
     except OSError as error:
@@ -56,12 +56,12 @@ def parse(model: memoryview, path: object) -> onnx.ModelProto:
 def _what_else(start: bytes) -> str:
     """Return the likely kind of a file by its first bytes, and what to do."""
     if start.startswith(b"PK"):
-        return "it is a zip file, such as torch.save and torch.export.save write; export it with torch.onnx.export"
+        return "the file is a zip file of torch.save or torch.export.save; export the model with torch.onnx.export"
     if start.startswith(b"version https://git-lfs"):
         return "it is a pointer of Git LFS; fetch the file itself with git lfs pull"
     if start.lstrip()[:1] in (b"{", b"<") or (start and all(32 <= byte < 127 or byte in b"\t\r\n" for byte in start)):
-        return "it is text; give the binary .onnx file"
-    return "it has no graph with an opset"
+        return "the file is text; give the binary .onnx file"
+    return "the file has no graph with an opset"
 
 
 def pruned(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -40,7 +40,7 @@ def put_function(place: Place, domain: str, name: str, part: str, weights: Seque
     users = users_in(place.graph)
     for value in computed:
         if value.is_graph_output() or not within.issuperset(users.get(value, ())):
-            problem = f"cannot be one node: what it computes on the way ('{value.name}') is used outside of it, too"
+            problem = f"cannot be one node: an inner value ('{value.name}') is used outside of the function, too"
             raise place.export.refuse(NodeError(place.plugin, part, problem))
     internal = {*computed, *marked}
     outer = [value for value in dict.fromkeys([*read(nodes), *place.results]) if value not in internal]

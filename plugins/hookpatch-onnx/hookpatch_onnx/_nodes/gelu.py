@@ -46,7 +46,7 @@ def refuted(inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> 
     worst = float(error.amax()) if error.numel() else 0.0
     if worst <= max(_TOLERANCE, _ULPS * torch.finfo(x.dtype).eps):
         return ""
-    return f"computes something else than the formula for the inputs that come there, {worst:.2g} off"
+    return f"differs from the formula for the inputs of this layer: {worst:.2g} off"
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch gives its mode no types

@@ -82,7 +82,7 @@ def why_no_rmsnorm(module: torch.nn.Module) -> str:
         return f"has its weight in a buffer: {', '.join(name for name, _ in module.named_buffers())}"
     if own and (weight := next(iter(own.values()))).dim() != 1:
         return f"has a weight of shape {tuple(weight.shape)}"
-    return "computes something else than the formula"
+    return "differs from the formula"
 
 
 def _compare(
@@ -120,7 +120,7 @@ def refuted(
     distance = _distance(got, normalized(inputs[0], next(module.parameters(), None), norm))
     if distance <= _ULPS_THERE * _rounding(got.dtype):
         return ""
-    return f"computes something else than the formula for the inputs that come there, {distance:.2g} of the result off"
+    return f"differs from the formula for the inputs of this layer: {distance:.2g} of the result off"
 
 
 def _distance(got: torch.Tensor, wanted: torch.Tensor) -> float:

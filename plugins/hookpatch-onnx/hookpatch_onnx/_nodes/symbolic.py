@@ -52,7 +52,8 @@ def declared_nodes(place: Place, function: type, args: Sequence[Any], part: str)
     arguments = [enter(next(inputs)) if arg is _TENSOR else arg for arg in args]
     if next(inputs, None) is not None:
         problem = (
-            "cannot be declared: it takes tensors inside of a list, which symbolic does not see; give them one by one"
+            "cannot be declared: the function takes a list of tensors, which symbolic does not see; pass each tensor "
+            "by itself"
         )
         raise place.export.refuse(NodeError(place.plugin, part, problem))
     context = jit_utils.GraphContext(graph, graph.block(), place.opset, None, {}, {}, set())  # type: ignore[arg-type]  # torch passes None here, too
@@ -62,7 +63,7 @@ def declared_nodes(place: Place, function: type, args: Sequence[Any], part: str)
         returned = function.symbolic(context, *arguments)  # type: ignore[attr-defined]  # the caller has checked for the method
     except Exception as error:
         raise place.export.refuse(
-            NodeError(place.plugin, part, f"cannot be declared: its symbolic raised {type(error).__name__}: {error}")
+            NodeError(place.plugin, part, f"cannot be declared: the symbolic raised {type(error).__name__}: {error}")
         ) from error
     finally:
         GLOBALS.export_onnx_opset_version = before
@@ -153,7 +154,7 @@ def _attribute(place: Place, node: torch._C.Node, name: str, part: str) -> ir.At
             return attribute
         except (KeyError, RuntimeError):
             continue
-    problem = f"cannot be declared: its symbolic gives the attribute '{name}', of a kind that ONNX does not have"
+    problem = f"cannot be declared: the symbolic gives the attribute '{name}' a type unknown to ONNX"
     raise place.export.refuse(NodeError(place.plugin, part, problem))
 
 

@@ -39,7 +39,7 @@ def diff(
     inputs: Annotated[
         Path | None, typer.Option("--inputs", metavar="FILE.NPZ", help="Inputs by name for --run; others are made.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The seed of inputs that are made.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The seed of generated inputs.")] = 0,
     weights: Annotated[bool, typer.Option("--weights", help="Compare the weights, too; --run includes this.")] = False,
 ) -> None:
     """Compare two ONNX models, and draw the changes.
@@ -71,7 +71,7 @@ def _show_pair(pair: Pair, folder: Path | None, in_words: bool, measured: _Measu
     say(typer.style(f"\n{pair.name}", bold=True))
     if pair.before is None or pair.after is None:
         run = "second" if pair.before is None else "first"
-        problem = f"only the {run} run has made it: there is nothing to compare it with"
+        problem = f"only the {run} run has exported the model: the other run has none to compare"
         say(problem)
         return {"pair": pair.name, "problem": problem}
     names = f"{pair.before.parent.name}/{pair.before.name}", f"{pair.after.parent.name}/{pair.after.name}"

@@ -27,7 +27,7 @@ def run_twice(folder: str, run: Any) -> int:
     if run.target[0] == "-":
         raise SettingError(run.option, "runs the program twice, and stdin can be read once; put it into a file")
     if os.environ.get("HOOKPATCH_DISABLE", "") not in ("", "0"):
-        raise SettingError(run.option, "HOOKPATCH_DISABLE is set, so nothing would be patched; unset it")
+        raise SettingError(run.option, "HOOKPATCH_DISABLE is set, and turns all patches off; unset the variable")
     plain, patched = (Path(folder).absolute() / name for name in ("plain", "patched"))
     for path in (plain, patched):
         if path.exists():
@@ -40,7 +40,7 @@ def run_twice(folder: str, run: Any) -> int:
     run.write_line("the program is run twice; now plain")
     status = run.plain({"onnx": {"folder": str(plain)}})
     if status:
-        run.write_line(f"the plain run ended with status {status}; what it made until then is compared")
+        run.write_line(f"the plain run ended with status {status}; the models exported before are compared")
     run.write_line("now patched")
     status = int(run.patched({"onnx": {"folder": str(patched)}}))
     try:

@@ -33,7 +33,7 @@ def page_of(comparison: Comparison, measured: Measured | None = None) -> str:
     except FileNotFoundError as error:
         raise PictureError(
             "the page cannot be drawn",
-            f"{error.filename} is not there; install hookpatch-onnx again, which takes it from its npm package",
+            f"{error.filename} is missing; install hookpatch-onnx again, which fetches the file from npm",
         ) from None
     parts = {
         "{title}": html.escape(f"{comparison.before} → {comparison.after}"),

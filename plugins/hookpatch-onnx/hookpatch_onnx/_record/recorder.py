@@ -46,7 +46,7 @@ def recorder(folder: str) -> Iterator[hookpatch.Patch]:
         _keep(folder, SIMPLIFIED, result[0] if isinstance(result, tuple) else result)
         return result
 
-    why, upstream = "the models are to be looked at", "no issue: nothing is wrong there, and nothing is changed"
+    why, upstream = "the models are to be looked at", "no issue: the patch records, and changes nothing"
     yield hookpatch.wrap(
         "torch.onnx:export",
         export,

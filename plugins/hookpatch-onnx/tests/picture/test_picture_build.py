@@ -51,8 +51,8 @@ def test_build_without_npm_says_what_is_missing(project: Path, tmp_path: Path, s
     assert completed.returncode != 0
     output = completed.stdout + completed.stderr
     assert (
-        "hookpatch-onnx cannot be built: npm is not there, which fetches cytoscape@3.34.4, that draws its pages; "
-        "install Node.js with npm, or install hookpatch-onnx from a wheel, which has it in it\n"
+        "hookpatch-onnx cannot be built without npm, which fetches cytoscape@3.34.4 for the pages; install "
+        "Node.js with npm, or install hookpatch-onnx from a wheel\n"
     ) in output
     assert not list((tmp_path / "out").glob("*"))
 
@@ -71,7 +71,6 @@ def test_page_without_them_is_one_error(project: Path) -> None:
     )
     completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert completed.stderr.splitlines()[-2] == (  # the last line names the command to read more
-        "hookpatch_onnx.errors.PictureError: the page cannot be drawn: "
-        f"{project / LIBRARIES / 'cytoscape.LICENSE'} is not there; "
-        "install hookpatch-onnx again, which takes it from its npm package"
+        f"hookpatch_onnx.errors.PictureError: the page cannot be drawn: {project / LIBRARIES / 'cytoscape.LICENSE'} is "
+        "missing; install hookpatch-onnx again, which fetches the file from npm"
     )

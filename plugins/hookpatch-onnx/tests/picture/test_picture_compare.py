@@ -273,7 +273,8 @@ def test_two_models_with_nothing_in_common_are_refused(gpt_neo: dict[str, Path])
         compare(norms(2, as_one=True), read(gpt_neo["fused"]), ("norms.onnx", "neo.onnx"))
     assert str(caught.value) == (
         "norms.onnx and neo.onnx have nothing in common: none of the 4 nodes of the one is among the 64 of the other, "
-        "and input 'x' float32[batch, 8] → 'input_ids' int64[1, 8]; compare two versions of one model"
+        "and input 'x' float32[batch, 8] → 'input_ids' int64[1, 8]; compare two versions of the "
+        "same model"
     )
 
 

@@ -104,15 +104,15 @@ def test_weights_are_not_read_from_a_huge_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "is empty, not an ONNX model; has its export come to its end?"),
-        (b"import torch\n", "is not an ONNX model: it is text; give the binary .onnx file"),
+        (b"", "is empty, not an ONNX model; did the export end with an error?"),
+        (b"import torch\n", "is not an ONNX model: the file is text; give the binary .onnx file"),
         (
             b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n",
             "is not an ONNX model: it is a pointer of Git LFS; fetch the file itself with git lfs pull",
         ),
-        (b"\x7fELF\x02\x01\x01\x00\x00", "is not an ONNX model: it has no graph with an opset"),
-        (b"\x08\x0a", "is not an ONNX model: it has no graph with an opset"),
-        (norms(1, as_one=True).SerializeToString()[:-3], "is not an ONNX model: it has no graph with an opset"),
+        (b"\x7fELF\x02\x01\x01\x00\x00", "is not an ONNX model: the file has no graph with an opset"),
+        (b"\x08\x0a", "is not an ONNX model: the file has no graph with an opset"),
+        (norms(1, as_one=True).SerializeToString()[:-3], "is not an ONNX model: the file has no graph with an opset"),
     ],
     ids=["empty", "text", "lfs", "binary", "no graph", "cut off"],
 )
@@ -135,8 +135,8 @@ def test_zip_folder_and_missing_file_are_refused(tmp_path: Path) -> None:
         (tmp_path / "no.onnx", "cannot be read: No such file or directory"),
         (
             archive,
-            "is not an ONNX model: it is a zip file, such as torch.save and torch.export.save write; "
-            "export it with torch.onnx.export",
+            "is not an ONNX model: the file is a zip file of torch.save or torch.export.save; export the model with "
+            "torch.onnx.export",
         ),
     ):
         with pytest.raises(ModelFileError) as caught:

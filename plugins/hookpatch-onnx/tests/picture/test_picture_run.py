@@ -97,7 +97,7 @@ def test_it_is_said_that_the_program_is_run_twice(both_runs: tuple[Path, subproc
     lines = [line for line in ran.stderr.splitlines() if line.startswith("hookpatch: ")]
     assert lines == [
         "hookpatch: --graph-diff: the program is run twice; now plain",
-        "hookpatch: --graph-diff: the plain run ended with status 5; what it made until then is compared",
+        "hookpatch: --graph-diff: the plain run ended with status 5; the models exported before are compared",
         "hookpatch: --graph-diff: now patched",
     ]
 
@@ -148,16 +148,19 @@ def test_models_that_only_one_run_has_made_are_told(tmp_path: Path) -> None:
         "",
         "exported-1",
         "a/001-exported.onnx and b/001-exported.onnx have nothing in common: none of the 2 nodes of the one is "
-        "among the 1 of the other, and input 'x' float32[batch, 8] → 'z' int32[1]; compare two versions of one model",
+        "among the 1 of the other, and input 'x' float32[batch, 8] → 'z' int32[1]; compare two versions of the "
+        "same model",
     ]
     assert text[1].splitlines()[0] == "exported-2"
     assert "   2 places RMSNormalization → Pow, ReduceMean, Add, Sqrt, Reciprocal, 2 Mul" in ran.stdout
-    assert ran.stdout.endswith("\nsimplified\nonly the second run has made it: there is nothing to compare it with\n")
+    assert ran.stdout.endswith(
+        "\nsimplified\nonly the second run has exported the model: the other run has none to compare\n"
+    )
     comparisons = json.loads(hookpatch(tmp_path, "onnx", "diff", "a", "b", "--json").stdout)["comparisons"]
     assert [(pair["pair"], pair.get("problem")) for pair in comparisons] == [
         ("exported-1", text[0].splitlines()[2]),
         ("exported-2", None),
-        ("simplified", "only the second run has made it: there is nothing to compare it with"),
+        ("simplified", "only the second run has exported the model: the other run has none to compare"),
     ]
     assert [len(place["gained"]) for place in comparisons[1]["graphs"][0]["places"]] == [7, 7]
 
@@ -166,7 +169,7 @@ def test_models_that_only_one_run_has_made_are_told(tmp_path: Path) -> None:
     ("words", "disable", "problem"),
     [
         (["-"], "", "runs the program twice, and stdin can be read once; put it into a file"),
-        (["script.py"], "1", "HOOKPATCH_DISABLE is set, so nothing would be patched; unset it"),
+        (["script.py"], "1", "HOOKPATCH_DISABLE is set, and turns all patches off; unset the variable"),
     ],
 )
 def test_what_cannot_be_run_twice_is_refused(tmp_path: Path, words: list[str], disable: str, problem: str) -> None:

@@ -96,5 +96,5 @@ def test_file_that_is_no_model_is_one_line(tmp_path: Path) -> None:
     path.write_text("not a model\n")
     completed = diff(path, path)
     assert (completed.stdout, completed.returncode) == ("", 78)
-    message = f"{path} is not an ONNX model: it is text; give the binary .onnx file"
+    message = f"{path} is not an ONNX model: the file is text; give the binary .onnx file"
     assert completed.stderr == f"hookpatch: error: {message} [hookpatch explain ModelFileError]\n"

@@ -6,105 +6,107 @@ from typing import Final
 
 from hookpatch_torchscript._mends.rule import Rule
 
-NOT_THERE: Final = "there is no such attribute when the module is scripted"
+NOT_THERE: Final = "the attribute does not exist when the module is scripted"
 _LACKS: Final = r"has no attribute '(?P<attribute>\w+)' \(This attribute exists"
-_UNREAD: Final = "if forward does not need it, name it in __jit_ignored_attributes__ of the class"
+_UNREAD: Final = "if forward does not read the attribute, list the name in __jit_ignored_attributes__ of the class"
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule(
         _LACKS + r".*List trace inputs must have elements",
-        "the list is empty, so the type of its elements cannot be inferred",
-        "annotate it in the class body: {attribute}: List[int], with the type that its elements will have",
+        "TorchScript cannot infer the type of the elements from an empty list",
+        "annotate the attribute in the class body with the type of the elements: {attribute}: List[int]",
     ),
     Rule(
         _LACKS + r".*Dictionary inputs must have entries",
-        "the dict is empty, so the types of its keys and values cannot be inferred",
-        "annotate it in the class body: {attribute}: Dict[str, int], with the types that it will hold",
+        "TorchScript cannot infer the types of keys and values from an empty dict",
+        "annotate the attribute in the class body with the types of keys and values: {attribute}: Dict[str, int]",
     ),
     Rule(
         _LACKS + r".*List inputs to traced functions must have consistent element type\. Found (?P<found>.*?)\. Its",
         "the list holds {found}, and a list has one type of element in TorchScript",
-        "make it a tuple, or give the elements one type",
+        "use a tuple, or give all elements the same type",
     ),
     Rule(
         _LACKS + r".*Dictionary inputs to traced functions must have consistent type\. Found (?P<found>.*?)\. Its",
         "the dict holds keys or values of {found}, and a dict has one type of each in TorchScript",
-        "give all keys one type and all values one type, or keep two dicts",
+        "give all keys the same type and all values the same type, or keep two dicts",
     ),
     Rule(
         _LACKS + r".*(list|dict|tuple)'.*Cannot infer concrete type of torch\.nn\.Module",
-        "it holds modules in a Python container, in which TorchScript and parameters() do not look",
-        "make it a torch.nn.ModuleList or torch.nn.ModuleDict",
+        "the value is a Python container of modules; TorchScript and parameters() do not look into such containers",
+        "use a torch.nn.ModuleList or torch.nn.ModuleDict",
     ),
     Rule(
         _LACKS + r".*Python type: 'module'",
-        "it is a Python module, and a module cannot be the value of an attribute",
+        "the value is a Python module, and TorchScript reads no Python module from an attribute",
         "use the module by its global name ({expression} without self.), not through self",
     ),
     Rule(
         _LACKS + r".*Python type: '(?P<type>[^']+)'",
-        "its value is of the Python type {type}, which TorchScript does not have",
-        f"keep what forward reads of it in attributes of their own (numbers, texts, tensors); {_UNREAD}",
+        "the value is of the Python type {type}, which TorchScript does not have",
+        f"copy the parts that forward reads into attributes (numbers, texts, tensors); {_UNREAD}",
     ),
     Rule(
         r"has no attribute '(?P<attribute>\w+)' \(This function exists",
-        "it is a function that TorchScript cannot compile",
-        "mend the function, or mark it with @torch.jit.ignore and annotate its arguments and what it returns",
+        "TorchScript cannot compile the function",
+        "correct the function; or mark the function with @torch.jit.ignore, and annotate its arguments and result",
     ),
     Rule(
         r"has no attribute '(?P<attribute>\w+)'",
         NOT_THERE,
-        "set it in __init__",
+        "assign the attribute in __init__",
     ),
     Rule(
         r"Tried to set nonexistent attribute: (?P<attribute>\w+)",
-        "it is assigned here, and does not exist when the module is scripted",
-        "set it in __init__, to a value of the type that it is to have",
+        "the attribute is assigned here, and does not exist when the module is scripted",
+        "assign a value of the same type in __init__",
     ),
     Rule(
         r"Wrong type for attribute assignment\. Expected NoneType but got (?P<found>[^:\n]+)",
-        "it is None when the module is scripted, so its type is None for ever, and a value of type {found} is assigned",
-        "annotate it in the class body: {attribute}: Optional[{found}]",
+        "the value is None when the module is scripted, which fixes the type as None; here a value of type "
+        "{found} is assigned",
+        "annotate the attribute in the class body: {attribute}: Optional[{found}]",
         r"^(self\.)?(?P<attribute>\w+)",
     ),
     Rule(
         r"Wrong type for attribute assignment\. Expected (?P<wanted>[^:\n]+) but got (?P<found>[^:\n]+)",
-        "its type is {wanted}, that of its value when the module is scripted, and a value of type {found} is assigned",
-        "keep one type: begin with a {found} in __init__, or assign to another attribute",
+        "the value is of type {wanted} when the module is scripted; here a value of type {found} is assigned",
+        "keep the type: begin with a {found} in __init__, or assign to another attribute",
         r"^(self\.)?(?P<attribute>\w+)",
     ),
     Rule(
         r"Error inferring type for (?P<attribute>\w+): .*Could not unify type list since element 1 of type "
         r"(?P<one>\w+) did not match the types before it \((?P<other>\w+)\)",
-        "it is a member of an Enum whose values are of several types ({other}, {one})",
-        "give all members of the Enum values of one type",
+        "the value is a member of an Enum with values of several types ({other}, {one})",
+        "give all members of the Enum values of the same type",
     ),
     Rule(
         r"Error inferring type for (?P<attribute>\w+): (?P<inner>.*)",
-        "its type cannot be inferred: {inner}",
-        f"annotate it in the class body; {_UNREAD}",
+        "TorchScript cannot infer the type: {inner}",
+        f"annotate the attribute in the class body; {_UNREAD}",
     ),
     Rule(
         r"Could not cast attribute '(?P<attribute>\w+)' to type [^:]*(:[^:]*)?: "
         r"Could not cast attribute '(?P<part>\w+)' to type (?P<wanted>\w+)",
-        "torch has compiled the class of its value, and takes {part} in it for a {wanted}, which it is not",
+        "torch has compiled the class of the value, and takes {part} for a {wanted}; {part} is of another type",
         f"annotate {{part}} in the class body of the value, if TorchScript has its type; {_UNREAD}",
     ),
     Rule(
         r"Could not cast attribute '(?P<attribute>\w+)' to type (?P<wanted>[^:]+): ",
-        "its value is not of the type {wanted} that it is annotated with",
+        "the annotation says {wanted}, and the value is of another type",
         "correct the annotation in the class body, or the value",
     ),
     Rule(
         r"object in attribute '\w+\.(?P<attribute>\w+)' is not a valid constant",
-        "it is declared a constant, and its type cannot be one",
-        "take it out of __constants__ (or Final[...]); constants are numbers, texts, bools, None, and tuples of these",
+        "the attribute is declared a constant, and TorchScript has no constants of this type",
+        "remove the name from __constants__ (or the Final[...]); constants are numbers, texts, bools, None, and "
+        "tuples of these",
     ),
     # --- modules as a whole
     Rule(
         r"uninitialized (parameters|buffers) (?P<attribute>\w+)\.",
-        "it is lazy: it gets its shape from the first forward pass, and there has been none",
-        "call the model once before it is scripted",
+        "the first forward pass sets the shape of a lazy module, and no pass has run",
+        "call the model once before scripting",
     ),
     Rule(
         r"has not been initialized, did you forget to call 'super\(\)'",
@@ -113,24 +115,24 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         r"cannot be compiled since it inherits from nn\.Module",
-        "it is the class of a module, not a module",
+        "torch.jit.script was given the class of a module, not a module",
         "script an instance: torch.jit.script({name}(...))",
     ),
     Rule(
         r"TorchScript classes does not support inheritance",
-        "TorchScript compiles no class that inherits from another",
-        "write the class without bases; or keep it in Python, and hand its values on",
+        "TorchScript compiles no class with a base class",
+        "write the class without bases; or keep the object in Python, and pass its values on",
     ),
     Rule(
         r"(?P<kind>Hook|Pre-hook) '(?P<hook>\w+)' on module '\w+' expected .*?"
         r"the following signature: (?P<signature>.*?)(?= with a return|\. The type|$)",
         "the hook {hook} has another signature than TorchScript wants",
-        "give it this one, or remove the hook before scripting: {signature}",
+        "remove the hook before scripting, or give the hook this signature: {signature}",
     ),
     Rule(
         r"^Failed to get source for <function (?P<function>[\w.<>]+)",
-        "torch compiles the class of its value, and {function} has no source: it was made by a program "
-        "(a dataclass, exec)",
-        f"keep what forward reads of it in attributes of their own; {_UNREAD}",
+        "torch compiles the class of the value, and {function} has no source, being made by a program (a "
+        "dataclass, exec)",
+        f"copy the parts that forward reads into attributes; {_UNREAD}",
     ),
 )

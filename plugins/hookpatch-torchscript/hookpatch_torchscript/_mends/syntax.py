@@ -10,7 +10,7 @@ _VARARGS: Final = r"can't take variable number of arguments or use keyword-only 
 
 
 def _syntax(says: str, feature: str, mend: str) -> Rule:
-    return Rule(rf"^{says} aren't supported", f"{feature} in TorchScript", mend)
+    return Rule(rf"^{says} aren't supported", f"TorchScript has no {feature}", mend)
 
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -29,13 +29,13 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         _VARARGS,
         "*{name} takes any number of arguments, and TorchScript needs each by its name",
-        "name the arguments, one by one, or take a list: {name}: List[Tensor]",
+        "write each argument by its name, or take a list: {name}: List[Tensor]",
         r"^\*(?P<name>\w+)",
     ),
     Rule(
         _VARARGS,
         "**{name} takes arguments by any name, and TorchScript needs each by its name",
-        "name the arguments, one by one, with defaults",
+        "write each argument by its name, with a default",
         r"^\*\*(?P<name>\w+)",
     ),
     Rule(
@@ -43,24 +43,26 @@ RULES: Final[tuple[Rule, ...]] = (
         "a keyword-only argument has a default ({expression}), which TorchScript does not take",
         "take the * out of the parameters",
     ),
-    _syntax("Lambda", "there is no lambda", "write a function with def at the top of the module, and call it"),
+    _syntax("Lambda", "lambda", "write a function with def at the top of the module, and call it"),
     _syntax(
-        "try blocks", "there is no try", "test for the condition with if, or move it into a @torch.jit.ignore'd method"
+        "try blocks",
+        "try",
+        "test for the condition with if, or move the code into a method marked with @torch.jit.ignore",
     ),
-    _syntax("Yield", "there are no generators", "collect what is yielded in a list and return that"),
-    _syntax("global variables", "there is no global", "keep the value in an attribute of the module (self.name)"),
-    _syntax("nonlocal variables", "there is no nonlocal", "keep the value in an attribute of the module (self.name)"),
-    _syntax("Set", "there are no sets", "use a list or the keys of a dict"),
-    _syntax("SetComp", "there are no sets", "use a list or the keys of a dict"),
-    _syntax("NamedExpr", "there is no :=", "assign on a line of its own"),
-    _syntax("Match", "there is no match", "write if, elif and else"),
-    _syntax("function definitions", "there are no functions in functions", "define it at the top of the module"),
-    _syntax("class definitions", "there are no classes in functions", "define it at the top of the module"),
-    _syntax("import statements", "there are no imports in functions", "import at the top of the module"),
+    _syntax("Yield", "generators", "collect the values in a list, and return the list"),
+    _syntax("global variables", "global", "keep the value in an attribute of the module (self.name)"),
+    _syntax("nonlocal variables", "nonlocal", "keep the value in an attribute of the module (self.name)"),
+    _syntax("Set", "sets", "use a list or the keys of a dict"),
+    _syntax("SetComp", "sets", "use a list or the keys of a dict"),
+    _syntax("NamedExpr", ":=", "assign the value in the line before"),
+    _syntax("Match", "match", "write if, elif and else"),
+    _syntax("function definitions", "functions in functions", "define the function at the top of the module"),
+    _syntax("class definitions", "classes in functions", "define the class at the top of the module"),
+    _syntax("import statements", "imports in functions", "import at the top of the module"),
     Rule(
         r"^(?P<what>[\w ]+) aren't supported",
-        "there is no such syntax in TorchScript ({what})",
-        "write it otherwise, or move it into a method marked with @torch.jit.ignore",
+        "TorchScript does not have this syntax ({what})",
+        "use other syntax, or move the code into a method marked with @torch.jit.ignore",
     ),
     Rule(
         r"Don't support (formatting|conversion) in JoinedStr",
@@ -70,14 +72,14 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(r"Comprehension ifs are not supported", "a comprehension has no if in TorchScript", "write a for loop"),
     Rule(
         r"del statements are only supported",
-        "del takes away no attribute in TorchScript",
-        "leave it where it is",
+        "del removes no attribute in TorchScript",
+        "keep the attribute",
     ),
     Rule(r"keyword-arg expansion is not supported", "a call cannot unpack a dict", "give the arguments by name"),
     Rule(
         r"cannot statically infer the expected size of a list",
-        "a list is unpacked, whose length is not known when it is compiled",
-        "give the list itself, if the function takes one; or its elements: {list}[0], {list}[1]",
+        "a list is unpacked, and TorchScript does not know the length of the list when compiling",
+        "pass the list itself, if the function takes a list; or pass the elements: {list}[0], {list}[1]",
         r"^\*?(?P<list>.+)",
     ),
     Rule(
@@ -88,19 +90,19 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(r"else branches of", "a loop has no else in TorchScript", "set a bool in the loop, and write an if behind it"),
     Rule(
         r"object has no attribute or method '(?P<method>\w+)'",
-        "super() means nothing in TorchScript, which compiles methods by their names",
-        "write the parent's {method} as a method of another name, and call that here and there; "
-        "or make the parent's part a submodule",
+        "TorchScript has no super(): TorchScript compiles methods by name",
+        "write the parent's {method} under another name, and call that method in both classes; or make the "
+        "parent's part a submodule",
         r"^super\(\)",
     ),
     Rule(
         r"^'Enum<(?P<enum>[^']+)>' object has no attribute or method '(?P<method>\w+)'",
         "a member of an Enum has no methods in TorchScript ({method})",
-        "call it in __init__, and keep what it returns in an attribute of the module",
+        "call the method in __init__, and keep the result in an attribute of the module",
     ),
     Rule(
         r"^'(?P<found>[^']+)' object has no attribute or method '(?P<method>\w+)'",
-        "what is of type {found} has no {method} in TorchScript",
-        "use a function of torch; if the value is of another type than {found}, annotate it",
+        "a value of type {found} has no {method} in TorchScript",
+        "use a function of torch; if the value is of another type than {found}, annotate the value",
     ),
 )

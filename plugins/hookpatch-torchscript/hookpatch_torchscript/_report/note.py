@@ -28,7 +28,7 @@ def note(record: Record) -> str:
 
 def _proved(proof: Proof) -> list[str]:
     inputs = f"{proof.inputs} input{'s' * (proof.inputs != 1)}"
-    sentence = f"this diff: a copy with it was scripted, and answers as the model does on {inputs}"
+    sentence = f"this diff: a changed copy was scripted, and answers as the model does on {inputs}"
     return [f"  {'works':<8}{sentence}", *(f"          {line}".rstrip() for line in proof.diff.splitlines())]
 
 

@@ -76,7 +76,7 @@ def _because_of_value(failure: Failure, row: Module | None, recorder: Recorder) 
     value = vars(module).get(failure.attribute) if module is not None and failure.attribute else None
     if id(value) in recorder.failures:
         _, inner = recorder.failures[id(value)]
-        problem = f"it is a function that TorchScript cannot compile: {inner.problem}"
+        problem = f"TorchScript cannot compile the function: {inner.problem}"
         why = replace(failure, problem=problem, mend=inner.mend)
         if inner.place is None:
             return why
@@ -86,19 +86,27 @@ def _because_of_value(failure: Failure, row: Module | None, recorder: Recorder) 
     if id(type(value)) in recorder.failures:
         _, inner = recorder.failures[id(type(value))]
         location = f" ({inner.place})" if inner.place is not None else ""
-        return replace(failure, problem=f"{failure.problem}; of its class it says: {inner.problem}{location}")
+        return replace(
+            failure, problem=f"{failure.problem}; the class of the value does not compile: {inner.problem}{location}"
+        )
     return _not_there(failure, type(module)) if failure.problem == NOT_THERE else failure
 
 
 def _not_there(failure: Failure, cls: type) -> Failure:
     """Explain why an attribute in the source is missing on the instance."""
     if failure.set_at is not None:
-        problem = "the line that assigns it was not reached when this instance was made"
-        mend = "name the flag that forward tests in __constants__ of the class, so that what needs it is left out; "
-        return replace(failure, problem=problem, mend=mend + "or always set it, to None or torch.nn.Identity()")
+        problem = "the line that assigns the attribute did not run for this instance"
+        mend = (
+            "list the flag that forward tests in __constants__ of the class, and TorchScript leaves the dead branch "
+            "out; "
+        )
+        return replace(failure, problem=problem, mend=mend + "or assign None or torch.nn.Identity() in the other case")
     if hasattr(cls, failure.attribute or ""):
-        problem = "it is an attribute of the class, and TorchScript looks at those of the instance"
-        mend = f"set it in __init__, or name it in __constants__ of the class, if it is one: ('{failure.attribute}',)"
+        problem = "the class has the attribute, and TorchScript looks only at the instance"
+        mend = (
+            "assign the attribute in __init__; or list the name of a constant in __constants__ of the class: "
+            f"('{failure.attribute}',)"
+        )
         return replace(failure, problem=problem, mend=mend)
     return failure
 

@@ -259,7 +259,8 @@ class Recorder:
             name = code.co_qualname if code is not None else type(function).__qualname__
             line = f"{name_of(inner)}: the result lacks its decorator {name.partition('.<locals>')[0]}{location}; "
             line += (
-                "TorchScript compiles the function inside, so do in the function, or around the model, what that does"
+                "TorchScript compiles the function inside; write the decorator's work into the function or "
+                "around the model"
             )
             if line not in self.record.dropped:
                 self.record.dropped.append(line)

@@ -72,7 +72,7 @@ def recording(
             raise error.with_traceback(_without_ours(error.__traceback__))  # noqa: B904 - the same error
         return explanation.scripted
 
-    why = "torch says that scripting failed, and seldom what to do"
+    why = "torch reports a failed scripting, and seldom the remedy"
     upstream = "https://github.com/pytorch/pytorch/issues/49614"
     return hookpatch.wrap("torch.jit:script", script, reach=reach, requires="torch>=2.13", why=why, upstream=upstream)
 

@@ -27,7 +27,7 @@ from hookpatch_torchscript._values.verdict import Baked, Disagreement, Lost, Ver
 PROBES: Final = 64
 _MODE: Final = "trace"
 _KEPT: Final = (
-    "what it keeps from one call to the next (a counter, a cache) is a constant in the trace: keep it in a buffer"
+    "state kept from call to call (a counter, a cache) is a constant in the trace: keep the state in a buffer"
 )
 _SECONDS: Final = 12.0  # of the processor in this thread, after which no further input is tried
 _LOOKED_AT: Final = 6  # disagreements whose deciding lines are searched
@@ -106,7 +106,7 @@ def _searched(traced: Any, call: Call, method: str, probes: int, tolerance: Tole
     """Return a finished search, or why nothing can be compared."""
     example = call.example()
     if not example.tensors:
-        return "its example holds no tensor"
+        return "the example holds no tensor"
     original = Original(call.called)
     ours = Traced(traced, method, original)
 
@@ -121,7 +121,10 @@ def _searched(traced: Any, call: Call, method: str, probes: int, tolerance: Tole
     if _differs(eager, eager, example.tensors, tolerance):
         return "the original answers one input in two ways, with the same seed"
     if is_random(eager, example) and _differs(eager, recorded, example.tensors, tolerance):
-        return "it draws random numbers, and the trace draws others with the same seed; trace it in eval mode"
+        return (
+            "the model draws random numbers, and the trace draws others with the same seed; trace the model in eval "
+            "mode"
+        )
     end = time.thread_time() + _SECONDS  # not of the clock: a busy machine would leave out inputs
 
     def spent(tried: int) -> bool:

@@ -111,10 +111,10 @@ class Verdict:
         name = f"{self.name} ({self.place})" if self.place is not None else self.name
         inputs = f"{self.tried} input{'s' * (self.tried != 1)}"
         if self.unchecked is not None:
-            return f"the trace of {name} could not be compared with it: {self.unchecked}"
+            return f"the trace of {name} could not be compared with the original: {self.unchecked}"
         if not self.disagreements:
-            return f"the trace of {name} agrees with it on {inputs}"
-        head = f"the trace of {name} disagrees with it; {inputs} tried, the smallest that shows it:"
+            return f"the trace of {name} agrees with the original on {inputs}"
+        head = f"the trace of {name} disagrees with the original; {inputs} tried, the smallest input that differs:"
         return "\n".join(
             [
                 head,

@@ -66,7 +66,7 @@ def call(frame: Frame, node: ast.AST, function: Value, args: Args, named: Keywor
     arguments = [*args, *named.values()]
     if any(map(has_tensor, arguments)):
         if isinstance(function, Unknown):
-            frame.walk.report_not_read(frame, node, _name_of(node), "it is not known which function that is")
+            frame.walk.report_not_read(frame, node, _name_of(node), "the scan does not know which function is called")
         return Tensor(max(map(content_kind, arguments)), max(map(content_kind, arguments)))
     return Unknown(max([Kind.CONFIG, *map(content_kind, arguments)]))
 

@@ -115,7 +115,7 @@ class Functions:
             return f"it is called {_DEEPEST} functions down"
         open_keys = [open_key for open_code, open_key in self._stack if open_code is code]
         if key in open_keys or len(open_keys) >= _ROUNDS:
-            return "it calls itself; it was looked at, but what comes back is not known"
+            return "the function calls itself; the scan read its body, and does not know the result"
         return None
 
 

@@ -53,5 +53,5 @@ def _words(text: str, option: str, kind: str, choices: Sequence[str]) -> tuple[s
 def _split(text: str, option: str) -> tuple[str, ...]:
     words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
     if not words:
-        raise RuntimesError(option, f"is empty; leave it out, or write words with commas: {option} A,B")
+        raise RuntimesError(option, f"is empty; leave the option out, or write words with commas: {option} A,B")
     return words

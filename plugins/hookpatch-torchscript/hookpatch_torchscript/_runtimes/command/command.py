@@ -120,7 +120,7 @@ def _all(plan: Plan, settings: Sequence[Setting], tell: Tell) -> tuple[list[Comp
             missing[setting.device] = outcome.problem
     if not comparisons:
         device, why = next(iter(missing.items()))
-        advice = "run the same command on a machine that has it, or with --device cpu"
+        advice = "run the same command on a machine with such a device, or with --device cpu"
         raise RuntimesError(f"--device {device}", f"{why}; {advice}")
     devices = ", ".join(sorted({comparison.setting.device for comparison in comparisons}))
     return comparisons, [f"--device {name}: {why}; measured on {devices} alone" for name, why in missing.items()]

@@ -41,8 +41,8 @@ def ended(status: int, last: str) -> str:
     if status < 0:
         name = signal.Signals(-status).name if -status in {*signal.Signals} else f"signal {-status}"
         hint = ": the memory may have run out" if name == "SIGKILL" else ""
-        return f"its process was ended by {name}{hint}"
-    return f"its process ended with status {status}{f': {last}' if last else ''}"
+        return f"the process was ended by {name}{hint}"
+    return f"the process ended with status {status}{f': {last}' if last else ''}"
 
 
 def _read(answer: dict[str, Any]) -> Reply:

@@ -11,7 +11,7 @@ from hookpatch_torchscript._runtimes.jobs.result import Comparison, joined
 
 Tell = Callable[[str, int], None]
 
-_NOTHING: Final = f"not run: {EAGER} was not measured, there is nothing to compare it with"
+_NOTHING: Final = f"not run: {EAGER} was not measured, and the other modes are compared with eager"
 
 
 def compare(plan: Plan, setting: Setting, tell: Tell) -> Comparison | Refusal:

@@ -36,9 +36,9 @@ def difference(eager: list[tuple[str, Tensor]], answer: list[tuple[str, Tensor]]
         OtherAnswerError: the shapes differ.
     """
     if len(eager) != len(answer):
-        raise OtherAnswerError(f"eager returns {_counted(len(eager))}, it {_counted(len(answer))}")
+        raise OtherAnswerError(f"eager returns {_counted(len(eager))}, the mode {_counted(len(answer))}")
     if not eager:
-        raise OtherAnswerError("eager returns no tensor: there is nothing to compare")
+        raise OtherAnswerError("eager returns no tensor to compare")
     return max(
         (_of_one(name, expected, actual) for (name, expected), (_, actual) in zip(eager, answer, strict=True)),
         key=_badness,
@@ -47,7 +47,9 @@ def difference(eager: list[tuple[str, Tensor]], answer: list[tuple[str, Tensor]]
 
 def _of_one(name: str, eager: Tensor, actual: Tensor) -> Difference:
     if eager.shape != actual.shape:
-        raise OtherAnswerError(f"{name}: eager's shape is {list(eager.shape)}, its shape is {list(actual.shape)}")
+        raise OtherAnswerError(
+            f"{name}: eager's shape is {list(eager.shape)}, the mode's shape is {list(actual.shape)}"
+        )
     exact = not (eager.is_floating_point() or eager.is_complex())
     tolerance = (
         0.0 if exact else max(TOLERANCES.get(tensor.dtype, TOLERANCES[torch.float32]) for tensor in (eager, actual))

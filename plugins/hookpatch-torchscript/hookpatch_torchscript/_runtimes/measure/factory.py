@@ -55,7 +55,7 @@ def build(word: str, batch: int) -> Built:
     try:
         returned = factory(batch)
     except (Exception, SystemExit) as error:
-        raise FactoryError(f"called with {batch} it raised {reason(error)}; mend the function") from error
+        raise FactoryError(f"called with {batch} it raised {reason(error)}; correct the function") from error
     return _checked(returned)
 
 
@@ -84,5 +84,7 @@ def _found(word: str) -> Any:
 
 
 def _unimportable(error: BaseException) -> FactoryError:
-    advice = "install what is missing" if isinstance(error, ImportError) else "mend it, so that python can import it"
+    advice = (
+        "install what is missing" if isinstance(error, ImportError) else "correct the module until python can import it"
+    )
     return FactoryError(f"cannot be imported: {reason(error)}; {advice}")

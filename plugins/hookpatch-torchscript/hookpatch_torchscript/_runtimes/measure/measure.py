@@ -105,7 +105,7 @@ def _trial(job: Job, built: Built) -> Trial:
 def _said(job: Job, gap: Difference) -> str:
     if job.mode == EAGER:
         apart = f"{gap.output}: {gap.absolute:.2g} apart"
-        return f"the model answers one input in two ways ({apart}); nothing can be compared with it"
+        return f"the model answers the same input in two ways ({apart}), and no mode can be compared"
     return (
         f"{gap.output} is {gap.absolute:.2g} from eager's, {gap.relative:.2g} of its greatest magnitude; "
         f"{gap.tolerance:.0e} is allowed for {job.setting.dtype}"

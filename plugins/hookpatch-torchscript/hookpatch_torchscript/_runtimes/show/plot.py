@@ -45,7 +45,7 @@ def check(path: Path) -> None:
     if path.suffix.lower() not in FORMS:
         raise RuntimesError(f"--plot {path}", "is no picture's name; end it with .svg or .png")
     if not path.absolute().parent.is_dir():
-        raise RuntimesError(f"--plot {path}", f"there is no folder {path.parent}; make it first")
+        raise RuntimesError(f"--plot {path}", f"the folder {path.parent} does not exist; make the folder first")
     try:
         import matplotlib  # noqa: F401 - tried, not used
     except ImportError:
