@@ -105,7 +105,7 @@ _EVENTS: Final[Mapping[str, Callable[[Any], Launch]]] = {
     "os.system": lambda args: Launch("os.system", None, ["sh", "-c", *args], None),
     "pty.spawn": lambda args: Launch("pty.spawn", None, args[0], None),
     # Told up to Python 3.12.
-    "cpython.PyInterpreterState_New": lambda _: Launch("", None, ["python (an interpreter of this process)"], None),
+    "cpython.PyInterpreterState_New": lambda _: Launch("", None, ["python", "(an interpreter of this process)"], None),
 }
 _hooks: Final[list[Callable[[Launch], None]]] = []
 on_lost: Final[list[Callable[[str], object]]] = []  # called with the lack of a program
