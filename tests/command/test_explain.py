@@ -154,6 +154,7 @@ def test_unknown_name_is_refused_with_the_nearest() -> None:
 
 @pytest.mark.repository
 @pytest.mark.once
+@pytest.mark.ends
 def test_wheels_have_their_messages_and_no_plugin_is_imported(installed_wheels: Environment) -> None:
     """The wheels of hookpatch and of each plugin with errors contain messages.
 

@@ -34,14 +34,23 @@ def with_wheels(wheels: Path, installed_wheels: Environment) -> Environment:
 
 def reader(page: Path, folder: Path, wheels: Path, with_wheels: Environment) -> Reader:
     """Return the reader of a page, with an environment of its own for a page with an install."""
-    typed = "\n".join(source for language, source in parsed(page) if language == "console")
-    if "pip install" not in typed and "pip uninstall" not in typed:
+    if not installs(page):
         return Reader(folder, with_wheels, wheels)
     environment = Environment(folder / "venv")
-    if "pip install hookpatch" not in typed:
+    if "pip install hookpatch" not in typed(page):
         environment.take_over(with_wheels)
     environment.add_scripts()
     return Reader(folder, environment, wheels)
+
+
+def typed(page: Path) -> str:
+    """Return the commands of a page."""
+    return "\n".join(source for language, source in parsed(page) if language == "console")
+
+
+def installs(page: Path) -> bool:
+    """Return True for a page with an install."""
+    return "pip install" in typed(page) or "pip uninstall" in typed(page)
 
 
 def parsed(page: Path) -> list[tuple[str, str]]:
@@ -49,9 +58,9 @@ def parsed(page: Path) -> list[tuple[str, str]]:
 
 
 def marks(page: Path) -> list[pytest.MarkDecorator]:
-    """Return the marks of a page: the fifteen pages of the gallery take a minute, and its plugins have tests."""
-    heavy, gallery = imports_torch(page), "gallery" in page.parts
-    return [*[pytest.mark.model] * heavy, *[pytest.mark.ends] * (gallery and not heavy)]
+    """Return the marks of a page: the gallery and the pages with an install take longest. The README is always read."""
+    heavy, is_long = imports_torch(page), "gallery" in page.parts or (installs(page) and page != ROOT / "README.md")
+    return [*[pytest.mark.model] * heavy, *[pytest.mark.ends] * (is_long and not heavy)]
 
 
 def read(page: Path, reader: Reader) -> None:

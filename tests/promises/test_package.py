@@ -190,7 +190,12 @@ def test_git_ignores_the_libraries_of_pages() -> None:
 
 
 @pytest.mark.parametrize(
-    "way", ["editable", "wheel", *(pytest.param(way, marks=pytest.mark.once) for way in ("folder", "sdist"))]
+    "way",
+    [
+        "editable",
+        "wheel",
+        *(pytest.param(way, marks=[pytest.mark.once, pytest.mark.ends]) for way in ("folder", "sdist")),
+    ],
 )
 def test_every_install_has_the_start_up_file(way: str, wheels: Path, tmp_path: Path) -> None:
     """`pip install .` and `-e .`, from sdist and wheel, install the start-up file; uninstalling removes the file."""

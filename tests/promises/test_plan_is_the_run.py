@@ -133,7 +133,10 @@ ALONE: Final = [name for name in PATCHES if not name.endswith("_perhaps")]
 
 @pytest.mark.parametrize(
     ("on_drift", "names"),
-    [(None, some(ALONE, 8)), ("error", some(ALONE, 8)), pytest.param(None, ALONE, marks=pytest.mark.ends)],
+    [
+        (None, some(ALONE, 8)),
+        *(pytest.param(*row, marks=pytest.mark.ends) for row in [("error", some(ALONE, 8)), (None, ALONE)]),
+    ],
     ids=["some", "some-error", "all"],
 )
 def test_each_plugin_and_those_that_meet(site: Path, lock: str, on_drift: Policy, names: list[str]) -> None:
