@@ -1,4 +1,4 @@
-"""Takes the libraries that draw the page out of their npm packages when the wheel is built; none of it is committed."""
+"""Takes the drawing libraries of the page out of npm packages when the wheel is built; no library is committed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# Of each package: its files, under which name each goes into the wheel, and its SHA-256.
+# By package: the files, with their names in the wheel and SHA-256.
 PACKAGES = {
     "cytoscape@3.34.4": {
         "dist/cytoscape.min.js": ("cytoscape.js", "081591ab735b2b6a3b31a3c60f8f3a3e2fee8c92939e0c7820ad1208571b6cd8"),
@@ -27,10 +27,10 @@ FOLDER = Path("hookpatch_onnx", "_picture", "page", "libraries")
 
 
 class Libraries(BuildHookInterface[Any]):
-    """Runs before a wheel, an editable one, or a source distribution is built; that one has the files in it."""
+    """Runs before a wheel, editable wheel or source distribution is built; a source distribution has the files."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Have the files there, with the content that is known."""
+        """Write the files with the known content."""
         folder = Path(self.root, FOLDER)
         for package, files in PACKAGES.items():
             if not all(_is(folder / name, digest) for name, digest in files.values()):

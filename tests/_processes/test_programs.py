@@ -1,4 +1,4 @@
-"""Which commands run Python: these have to leave a report, and a required block has to reach them."""
+"""Commands that run Python must leave a report, and a required block must reach them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @pytest.mark.parametrize("way", ["list", "shell", "event", "shell event", "bytes"])
 def test_command_runs_python(words: list[str], before: list[str], way: str) -> None:
-    """Behind a program that runs others, in a shell, and as an audit event tells of it."""
+    """Behind a launcher of programs, in a shell, and as an audit event shows the command."""
     line = [*before, *words]
     arguments: dict[str, tuple[Any, ...]] = {
         "list": (line,),

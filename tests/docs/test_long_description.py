@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.once, pytest.mark.repository]
 @pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.name)
 @pytest.mark.parametrize("address", ["", "https://example.org/home"])
 def test_readme_of_a_distribution_has_no_relative_link(project: Path, address: str) -> None:
-    """Without an address a link becomes its text; with one it names a file that exists. Code blocks stay unchanged."""
+    """Without an address a link becomes its text; with an address the link names a file. Code blocks stay unchanged."""
     folder, text = project.relative_to(ROOT).as_posix(), (project / "README.md").read_text()
     built = rewritten(text, folder, address)
     assert [*relative_links(built)] == []
@@ -48,6 +48,6 @@ def test_link_that_is_left_is_found() -> None:
 
 
 def test_there_is_one_setting() -> None:
-    """No plugin has an address of its own, which would be forgotten at a move."""
+    """No plugin repeats the address: a copy would be forgotten at a move."""
     assert [path for path in PROJECTS[1:] if "project.urls" in (path / "pyproject.toml").read_text()] == []
     assert source() == "" or source().startswith("https://")

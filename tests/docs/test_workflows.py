@@ -1,4 +1,4 @@
-"""The workflows and the action are what GitHub accepts, and run what this repository has."""
+"""GitHub accepts the workflows and the action, which run the targets of this repository."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UPGRADES = ROOT / "docs" / "how-to" / "upgrades.md"
 
 
 def problems(schema: str, *files: Path) -> str:
-    """Return what the schema of GitHub finds wrong with files, or nothing."""
+    """Return the errors of files against GitHub's schema."""
     command = [
         sys.executable,
         "-m",
@@ -53,7 +53,7 @@ def test_github_accepts_them(tmp_path: Path) -> None:
 
 
 def test_five_pythons_are_those_of_the_classifiers() -> None:
-    """And each lane for another system says that it was never run."""
+    """Each lane for another system says: never run."""
     jobs = read(GITHUB / "workflows" / "ci.yml")["jobs"]
     classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
     pythons = [line.rpartition(" ")[2] for line in classifiers if re.search(r":: 3\.\d+$", line)]

@@ -1,4 +1,4 @@
-"""``edit`` of a class: the class stays itself, what its body has otherwise changes, and the end gives it back."""
+"""``edit`` of a class: the class object stays, the edited parts of the body change, and the end restores them."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _await(coroutine: Any) -> Any:
     return ended.value.value
 
 
-# By kind: the class, the piece and what takes its place; what shows it, which gives 8 before and 9 inside.
+# By kind: the class, the old and the new piece, and an expression with the value 8 before and 9 inside.
 MEMBERS: Final[dict[str, tuple[str, str, str, Callable[[Any], Any]]]] = {
     "method": ("Kind", "y = x + 1", "y = x + 2", lambda vendor: vendor.instance.method(7)),
     "of a subclass": ("Kind", "y = x + 1", "y = x + 2", lambda vendor: vendor.sub.method(7)),
@@ -356,7 +356,7 @@ def test_member_is_edited_inside_and_itself_again(vendor: ModuleType, kind: str,
 
 @pytest.mark.parametrize("kind", sorted(IN_PLACE))
 def test_function_is_edited_where_it_is(vendor: ModuleType, kind: str) -> None:
-    """Who holds a function of the class already calls the edited one: no attribute changes."""
+    """Earlier references to a function of the class call the edited function: no attribute changes."""
     name, old, new, _ = MEMBERS[kind]
     before = [{**vars(cls)} for cls in _classes(vendor)]
     with hookpatch.active(hookpatch.edit(f"vendor:{name}", old, new)):
@@ -413,7 +413,7 @@ def test_class_without_source_is_refused() -> None:
 
 
 def test_changed_file_is_refused(vendor: ModuleType) -> None:
-    """What is in the file is not what runs: the lines of another version would be edited."""
+    """The file differs from the running code: the lines of another version would be edited."""
     with open(vendor.__file__ or "", "a+", encoding="utf-8") as file:
         file.seek(0)
         text = file.read()
@@ -430,7 +430,7 @@ def test_optional_edit_is_skipped_whole(vendor: ModuleType) -> None:
 
 
 def test_part_that_fails_takes_the_others_back(vendor: ModuleType) -> None:
-    """One part does not fit: of the class nothing changes, neither at once nor at an import inside."""
+    """A single part does not fit: the whole class stays unchanged, at once and at an import inside."""
     diff = """
 @@ -1,9 +1,9 @@
 -    SIZE = 3
@@ -572,7 +572,7 @@ def test_instances_pickle_inside(vendor: ModuleType) -> None:
 
 
 def test_plan_says_what_the_run_does(vendor: ModuleType) -> None:
-    """Each part has a row in the plan, as in the report; nothing of the body runs in this process."""
+    """Each part has a row in the plan, as in the report; no line of the body runs in this process."""
     patch = hookpatch.edit("vendor:Kind", "SIZE = 3", "SIZE = 4")
     with pristine(*_classes(vendor), vendor, order=True):
         plan = hookpatch.plan(patch)

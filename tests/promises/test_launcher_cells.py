@@ -1,4 +1,4 @@
-"""The launchers' matrix: each child process is patched where it should be and nowhere else, or somebody says so."""
+"""The launchers' matrix: each child process is patched in the right places alone, or a message says why not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def program_home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Envi
 
 @pytest.mark.parametrize("names", ["block", pytest.param("task", marks=pytest.mark.ends)])
 def test_sample_of_launchers_is_right_or_loud(program_home: Environment, names: str) -> None:
-    """Three launchers; of what they start inside with an environment of another time, the report or a warning tells."""
+    """Three launchers; a report or warning names programs started inside with an earlier environment."""
     cells = run(program_home, names, SAMPLE)
     assert [cell for cell in cells if cell.verdict not in ("right", "loud")] == []
     loud = {(cell.launcher, cell.environment, cell.phase) for cell in cells if cell.verdict == "loud"}

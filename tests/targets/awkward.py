@@ -1,4 +1,4 @@
-"""A module with a slot of every kind. ``WOKEN`` tells what was run that a look at a slot must not run."""
+"""A module with a slot of every kind. ``WOKEN`` lists the code run by a look at a slot, wrongly."""
 
 from collections import OrderedDict, defaultdict
 from collections.abc import MutableMapping
@@ -101,14 +101,14 @@ class Grandchild(Child):
 
 
 class Model:
-    key: object  # functools.wraps reads __annotations__, which a class without any makes at its first reading
+    key: object  # functools.wraps reads __annotations__, made at the first reading in a class without any
 
     def __init__(self, key=None):
         self.key = key
 
 
 class Table(dict):
-    """A class that has its methods from C."""
+    """A class with methods from C."""
 
 
 class Slotted:
@@ -119,7 +119,7 @@ class Slotted:
 
 
 class Store(MutableMapping):
-    """A mapping that is no dict."""
+    """A mapping, but no dict."""
 
     def __init__(self, items):
         self.kept = dict(items)
@@ -141,7 +141,7 @@ class Store(MutableMapping):
 
 
 class Forwarding:
-    """A proxy as they are written by hand: all but one attribute is another object's."""
+    """A proxy written by hand: all attributes but a single one are another object's."""
 
     def __init__(self, behind):
         vars(self)["behind"] = behind

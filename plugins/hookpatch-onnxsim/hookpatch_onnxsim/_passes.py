@@ -19,10 +19,10 @@ def skip_passes(passes: Iterable[str], why: str, requires: str = RELEASES, upstr
     """Return a patch that makes every call of ``simplify`` skip passes, besides the caller's.
 
     The callee gets a new list each time: onnxsim appends to it. With ``perform_optimization=False`` onnxsim runs no
-    pass whatever the list says, and so it stays.
+    pass whatever the list says, and the patch leaves the call alone.
 
     Args:
-        passes: names of optimizer passes, such as ``"fuse_qkv"``; read at each call. onnxsim ignores those it has not.
+        passes: names of optimizer passes, such as ``"fuse_qkv"``; read at each call. onnxsim ignores unknown names.
         why: what is wrong without it, in a line.
         requires: the releases of onnxsim it is made for.
         upstream: the issue of onnxsim that it is about.

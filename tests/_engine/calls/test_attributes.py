@@ -1,4 +1,4 @@
-"""The attributes of a patched function: others that copy them get the program's own, and none is lost."""
+"""The attributes of a patched function: copies get the program's own attributes, and no attribute is lost."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _who_wraps(called: Any) -> Any:
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 @pytest.mark.parametrize("name", CALLED)
 def test_a_function_that_wraps_it_shows_what_it_shows_unpatched(module: ModuleType, name: str, reach: Any) -> None:
-    """A wrapper of a class method showed ``cls``, and had attributes by which Dynamo and TorchScript look past it."""
+    """A wrapper of a class method showed ``cls``, and its attributes made Dynamo and TorchScript ignore the wrapper."""
     plain = _who_wraps(_called(module, name))
     with hookpatch.active(hookpatch.wrap(f"attributes:{name}", _around, reach=reach)) as session:
         patched = _who_wraps(_called(module, name))
@@ -128,7 +128,7 @@ def test_no_attribute_set_by_another_thread_is_lost(module: ModuleType) -> None:
 @pytest.mark.parametrize("order", list(itertools.permutations(range(2))))
 @pytest.mark.parametrize("first", ["plain", "Held"])
 def test_what_an_attribute_holds_is_restored_there(module: ModuleType, first: str, order: tuple[int, ...]) -> None:
-    """A patch of what the attribute holds and one of the function itself begin and end in any order."""
+    """A patch of the attribute's value and a patch of the function itself begin and end in any order."""
     module.plain.held = original = module.Held
     own, second = vars(module.plain), "Held" if first == "plain" else "plain"
     sessions = [

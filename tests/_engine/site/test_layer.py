@@ -1,4 +1,4 @@
-"""Layers: the value or wrapper of one patch, made once for each value below it, and dead after its end."""
+"""Layers: the value or wrapper of a patch, made once for each value below, and dead after the end."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_derived_class_is_the_same_object_while_layers_change(vendor: ModuleType
 
 
 def test_derived_class_is_the_same_over_a_wrap_that_stays(vendor: ModuleType) -> None:
-    """A class derived over a wrapped one is made once, though other wraps come and go beneath it and over it."""
+    """A class derived over a wrapped class is made once, though other wraps come and go below and above."""
     functions: list[Any] = []
 
     def derived(below: Any) -> Any:
@@ -136,7 +136,7 @@ def test_derive_over_wrap_over_replace(vendor: ModuleType) -> None:
 
 
 def test_replace_over_derive_hides_it(vendor: ModuleType) -> None:
-    """A value given outermost stands there itself; what lies below it is neither lost nor seen."""
+    """The outermost value is in the slot itself; lower layers are neither lost nor seen."""
     value = object()
     with hookpatch.active(hookpatch.derive("vendor:LIMIT", lambda below: below + 1)):
         with hookpatch.active(hookpatch.replace("vendor:LIMIT", value)):
@@ -146,7 +146,7 @@ def test_replace_over_derive_hides_it(vendor: ModuleType) -> None:
 
 
 def test_factory_that_raises_is_an_apply_error(vendor: ModuleType) -> None:
-    """A factory's error becomes an ApplyError that names it and holds it as its cause; nothing is changed."""
+    """A factory's error becomes the cause of an ApplyError with the factory's name; nothing is changed."""
     before = dict(vars(vendor))
 
     def factory(below: Any) -> Any:
@@ -171,7 +171,7 @@ def test_first_given_is_outermost(vendor: ModuleType) -> None:
 
 
 def test_later_session_is_outside(vendor: ModuleType) -> None:
-    """A session that was opened later lies outside, whichever was made first."""
+    """A later opened session lies outside, in any order of creation."""
     early = hookpatch.active(hookpatch.wrap("vendor:anything", _tagged("made first")))
     with hookpatch.active(hookpatch.wrap("vendor:anything", _tagged("opened first"))), early:
         assert vendor.anything() == ("made first", ("opened first", ((), {})))
@@ -225,7 +225,7 @@ def test_injected_argument_of_methods_of_every_kind(vendor: ModuleType, reach: A
 
 
 def test_injected_containers_are_fresh_for_each_call(vendor: ModuleType) -> None:
-    """A callee that changes a list, dict or set that it was given changes neither the patch nor the next call."""
+    """A callee may change a passed list, dict or set: neither the patch nor the next call changes."""
     containers = {"list": [1], "set": {1}, "dict": {"a": [1]}}
     with hookpatch.active(hookpatch.inject("vendor:anything", given=containers)):
         first = vendor.anything()[1]["given"]

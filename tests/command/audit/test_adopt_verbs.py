@@ -80,7 +80,7 @@ else:
 
 
 class Place:
-    """A folder with a program, and wheels that are installed beside it. Lives as long as a test."""
+    """A folder with a program, and installed wheels. Lives as long as a test."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -196,7 +196,7 @@ COPIES = {  # the slot, the verb, and the function that is put there
 
 @pytest.mark.parametrize("case", COPIES)
 def test_a_copy_with_changed_lines_is_an_edit(place: Place, case: str) -> None:
-    """A copy that does in the vendor's module what it does here becomes a diff; any other function stays a function."""
+    """A copy with the same effect in the vendor's module becomes a diff; any other function stays a function."""
     slot, verb, head, body = COPIES[case]
     name = head.rpartition("def ")[2].partition("(")[0]
     lines = [head, *(f"    {line}".rstrip() for line in body)]
@@ -235,7 +235,7 @@ RULED = """
 
 
 def test_slots_of_one_pattern_are_a_rule(place: Place) -> None:
-    """Three classes get the same method: one rule, whose ``matches`` is three."""
+    """Three classes get the same method: a single rule with ``matches=3``."""
     answer = place.adopt(RULED)
     [patch] = answer["patches"]
     assert (patch["target"], patch["verb"], patch["matches"]) == ("vendor:*Norm.forward", "replace", 3)
@@ -338,7 +338,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_an_undo_that_works_is_entered(place: Place, way: str) -> None:
-    """The apply function has an undo of its own, so even changed code, for which there is no verb, is in the plugin."""
+    """The apply function has its own undo: even changed code, without a verb, is in the plugin."""
     undo = ("--undo", "fixes:uninstall") if way == "function" else ()
     answer = place.adopt(f"{PATCHING}\n    {WAYS[way].strip()}\n", *undo)
     assert verbs(answer) == {"vendor:scaled": "enter", "vendor:short": "enter"}
@@ -359,7 +359,7 @@ def test_an_undo_in_a_module_that_keeps_the_original(place: Place) -> None:
 
 
 def test_an_undo_that_forgets_is_not_entered(place: Place) -> None:
-    """An undo that leaves a patch is no undo: each slot has its own patch, or a reason."""
+    """An undo must leave no patch, otherwise each slot has its own patch, or a reason."""
     source = f"{PATCHING}\n    def forgets():\n        vendor.scaled = original[0]\n    {WAYS['function']}\n"
     place.install("fixes", source)
     words = ("adopt", "fixes:apply", "--name", "fixed", "--undo", "fixes:forgets")

@@ -1,4 +1,4 @@
-"""`hookpatch.audit()` reports the patches of a running program, and nothing that a module's own source did."""
+"""`hookpatch.audit()` reports the patches of a running program, and no changes by a module's own source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 SHOW = "\nimport hookpatch; print(hookpatch.audit().to_json())\n"
 MINE = "def mine(*args, **options): return 'mine'\n"
-# A module of the program, another one that it uses, and a statement that patches; the findings.
+# A module of the program, a module used there, and a patching statement; the findings.
 USED = """
 import functools
 def keep(value): return value
@@ -125,7 +125,7 @@ def test_what_the_source_itself_does_is_no_patch(tmp_path: Path) -> None:
 
 
 def test_a_program_that_only_imports_has_no_findings(tmp_path: Path) -> None:
-    """The standard library looks unpatched, whatever its modules do while they are imported."""
+    """The standard library looks unpatched, despite the modules' own changes during import."""
     names = """
         argparse asyncio bisect collections.abc concurrent.futures contextlib copyreg csv ctypes dataclasses datetime
         decimal difflib email.message enum fractions functools hashlib heapq http.server inspect ipaddress json logging
