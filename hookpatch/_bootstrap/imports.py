@@ -88,8 +88,8 @@ class Watch:
         """
         _note(self)
         if "*" in self.module:
-            for _, module in matching(self.module):
-                if _is_initializing(module):
+            for name, module in matching(self.module):
+                if _is_initializing(module) and not _is_executing(name):  # executing: ``_announce`` fires new watches
                     _notify_when_initialized(vars(module)["__spec__"])
             return None
         imported = _imported(self.module)

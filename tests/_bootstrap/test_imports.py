@@ -316,3 +316,24 @@ def test_watched_pattern_hears_of_each_module_that_it_matches_and_of_no_other(pa
     finally:
         alone.cancel()
     assert not imports._of_globs("pkg.mod")
+
+
+@pytest.mark.parametrize("pattern", [imports.ANY, "twice_*"])
+def test_a_pattern_watched_amid_an_import_hears_of_the_module_once(write_module: WriteModule, pattern: str) -> None:
+    """A watch begun by the callback of another watch: both hear of the module once."""
+    write_module("twice_heard", SOURCE)
+    heard: list[str] = []
+    late = imports.Watch(pattern, lambda module: heard.append(f"late: {module.__name__}"))
+
+    def arrive(module: Any) -> None:
+        heard.append(f"first: {module.__name__}")
+        late.begin()
+
+    first = imports.Watch("twice_heard", arrive)
+    first.begin()
+    try:
+        importlib.import_module("twice_heard")
+    finally:
+        first.cancel()
+        late.cancel()
+    assert heard == ["first: twice_heard", "late: twice_heard"]

@@ -252,7 +252,7 @@ def test_order_and_conflicts(vendor: ModuleType, make_distribution: Callable[...
     with hookpatch.active("one", "two"):
         assert [called(user, vendor.function) for user in ("shop", "other", __name__)] == [(0, 1), (0, 2), (0, 0)]
     for pair in (("one", "same"), ("one", "all"), ("replaces", "another")):
-        with pytest.raises(ConflictError, match="select one of them"):
+        with pytest.raises(ConflictError, match="select only one of the two"):
             hookpatch.active(*pair).open()
     with hookpatch.active("one", "inside") as session:
         assert called("shop", vendor.function) == (0, 1)

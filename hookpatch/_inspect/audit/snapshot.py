@@ -6,14 +6,14 @@ runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from operator import is_
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, GetSetDescriptorType, ModuleType
 from typing import Any, Final, NamedTuple, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.describe import PLAIN
-from hookpatch._engine.slots.slot import ABSENT
+from hookpatch._engine.slots.slot import ABSENT, along_mro, mro
 from hookpatch._inspect.audit.kinds import OF_PYTHON
 
 names_of_module: Final[Any] = vars(ModuleType)["__dict__"].__get__
@@ -71,7 +71,7 @@ class Snapshot:
     """The former values of modules and classes. Keeps all values alive: no id is used twice.
 
     Args:
-        with_entries: True to note the entries of dictionaries, too.
+        with_entries: True to note the entries of dictionaries, too, and of mappings that keep entries in dictionaries.
 
     Attributes:
         modules: the modules, by id: a module may be executed twice under the same name, in two objects.
@@ -109,7 +109,11 @@ class Snapshot:
                 if type(function) is FunctionType and function not in codes:
                     codes[function] = code_of(function), note.owner, name
             elif self._with_entries and issubclass(kind, dict) and name not in OF_PYTHON:
-                self._entries.setdefault(id(value), (note.owner, name, value, [*dict.items(value)]))
+                self._note_entries(note.owner, name, value)
+            elif self._with_entries and MutableMapping in mro(kind):
+                for attribute, inside in _attributes_of(value).items():
+                    if issubclass(type(inside), dict):
+                        self._note_entries(note.owner, f"{name}.{attribute}", inside)
             elif issubclass(kind, type) and self._is_new(value, module):
                 names = names_of_class(value)
                 classes[id(value)] = inside = OwnerNote(value, names, dict(names))
@@ -117,6 +121,9 @@ class Snapshot:
                 inner_notes.append(inside)
         for inside in inner_notes:
             self._look_into(inside, module)
+
+    def _note_entries(self, owner: Any, name: str, mapping: dict[Any, Any]) -> None:
+        self._entries.setdefault(id(mapping), (owner, name, mapping, [*dict.items(mapping)]))
 
     def _is_new(self, value: Any, module: str) -> bool:
         """Return True for a class not met yet, or met by another module before the end of its own module."""
@@ -162,6 +169,12 @@ class Snapshot:
                 key, new = current.get(mark, (key, ABSENT))
                 if old is not new:
                     yield EntryChange(owner, name, mapping, key, old, new)
+
+
+def _attributes_of(value: Any) -> dict[str, Any]:
+    """Return the own attributes of an object whose class is written in Python; runs no code of the class."""
+    descriptor = along_mro(type(value), "__dict__")
+    return dict(descriptor.__get__(value)) if type(descriptor) is GetSetDescriptorType else {}
 
 
 def _by_key(entries: Iterable[tuple[Any, Any]]) -> dict[Any, tuple[Any, Any]]:

@@ -513,6 +513,33 @@ def test_entries_of_registries(place: Place) -> None:
     assert plugin.stdout == by_hand.stdout != ""
 
 
+def test_entries_of_a_mapping_that_is_no_dictionary(place: Place) -> None:
+    """A registry that keeps its entries in a dictionary of its own is patched there."""
+    place.install(
+        "shop",
+        """
+        from collections import UserDict
+
+        MADE = UserDict({"old": int})
+        """,
+    )
+    source = """
+        import shop
+        def fast(): pass
+        def apply():
+            shop.MADE["old"] = fast
+            shop.MADE["new"] = fast
+    """
+    assert verbs(place.adopt(source)) == {"shop:MADE.data['old']": "replace", "shop:MADE.data['new']": "add"}
+    (place.folder / "plugin.py").write_text(
+        "import hookpatch, hookpatch_fixed.fixed, shop\n"
+        "with hookpatch.active(*hookpatch_fixed.fixed.hookpatch_patches()):\n"
+        "    print(shop.MADE['old'].__name__, shop.MADE['new'].__name__)\n"
+        "print(dict(shop.MADE))\n"
+    )
+    assert place.run("plugin.py").stdout == "fast fast\n{'old': <class 'int'>}\n"
+
+
 def test_entries_with_an_undo_are_entered(place: Place) -> None:
     """A context manager that restores the entries of a registry becomes a single patch.
 

@@ -87,9 +87,17 @@ def test_a_program_that_only_imports_has_no_findings(tmp_path: Path) -> None:
 def test_all_lists_new_names_and_entries_too(tmp_path: Path) -> None:
     """With --all a new name and each changed entry of a dictionary is listed.
 
-    A dictionary that computes its entries is read without its own methods, and keys are not compared.
+    A dictionary that computes its entries is read without its own methods, and keys are not compared. So is a mapping
+    that keeps its entries in dictionaries.
     """
     (tmp_path / "shop.py").write_text("""
+from collections.abc import MutableMapping
+class Registry(MutableMapping):
+    def __init__(self): self._kinds = {"old": int}
+    def __setitem__(self, name, kind): self._kinds[name] = kind
+    def __getitem__(self, name): 1 / 0
+    __delitem__ = __iter__ = __len__ = __getattr__ = __getitem__
+REGISTRY = Registry()
 class Key:
     def __hash__(self): return 1 if not alive else 1 / 0
     def __eq__(self, other): return self is other if not alive else 1 / 0
@@ -109,6 +117,7 @@ shop.SOLD["a"] = 5
 del shop.SOLD["b"]
 shop.KINDS["new"] = print
 shop.Shop.prices[str] = 2
+shop.REGISTRY["old"] = str
 shop.alive.append(1)
 """
     names = {
@@ -117,6 +126,7 @@ shop.alive.append(1)
         ("shop:SOLD['b']", "entry", "2", None),
         ("shop:KINDS['new']", "entry", None, "builtins:print"),
         ("shop:Shop.prices[builtins:str]", "entry", "1", "2"),
+        ("shop:REGISTRY._kinds['old']", "entry", "builtins:int", "builtins:str"),
     }
     by_address = findings(run(tmp_path, "--all", "--json", "-c", program))
     found = [finding for address, finding in by_address.items() if address.startswith("shop:")]
