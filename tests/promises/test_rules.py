@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import subprocess
 import sys
 import threading
 import warnings
@@ -369,6 +370,21 @@ def test_a_module_out_of_sys_modules(vendor: Any, write_module: Callable[[str, s
         made = sys.modules["ruled_gap"].C()
         assert made.run() == "<c>"
     assert made.run() == "c"
+
+
+@pytest.mark.parametrize("target", ["__main__:Base+.run", "__main__:Base+().run"])
+def test_a_module_of_c_is_imported_in_the_block(target: str) -> None:
+    """On Python 3.11 the class ``_socket.socket`` has no ``__mro__`` before a look: the import raised TypeError."""
+    program = f"""
+import hookpatch, sys
+class Base:
+    def run(self): return "run"
+with hookpatch.active(hookpatch.wrap({target!r}, lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs))):
+    assert "_socket" not in sys.modules
+    import _socket
+"""
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (completed.returncode, completed.stderr) == (0, "")
 
 
 # --- how many

@@ -27,7 +27,7 @@ class _Absent:
 ABSENT: Final = _Absent()
 
 # Read from `type` itself: a metaclass may answer differently.
-mro: Final[Callable[[type], tuple[type, ...]]] = type.__dict__["__mro__"].__get__
+_known_mro: Final[Callable[[type], tuple[type, ...] | None]] = type.__dict__["__mro__"].__get__
 _own: Final[Callable[[type], Mapping[str, Any]]] = type.__dict__["__dict__"].__get__
 
 # Descriptors of values that an object stores itself: of __slots__, or of the interpreter such as __defaults__.
@@ -110,6 +110,15 @@ def inner(value: Any) -> Any:
     """Return the function of a static or class method, and any other value unchanged."""
     # By type(), not isinstance: a proxy of a static method lies about its class.
     return value.__func__ if issubclass(type(value), (staticmethod, classmethod)) else value
+
+
+def mro(cls: type) -> tuple[type, ...]:
+    """Return a class and its bases, without a call of foreign code.
+
+    Python completes some classes of C at the first look at an attribute: ``_socket.socket`` has no ``__mro__`` before.
+    """
+    known = _known_mro(cls)
+    return type.__getattribute__(cls, "__mro__") if known is None else known
 
 
 def along_mro(owner: type, name: str, past_owner: bool = False) -> Any:
