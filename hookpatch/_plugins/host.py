@@ -117,8 +117,8 @@ class Host:
         Raise OptionsError if the options do not fit, and PluginError if the plugin yields other objects than patches.
         """
         name, installed = plugin.name, plugin.installed
-        with _Asking(installed, "when its options were made"):
-            typed = options_of(plugin.options_type, options, name, installed.origin)
+        making = _Asking(installed, "when its options were made")
+        typed = options_of(plugin.options_type, options, name, installed.origin, making)
         missing = f"has no hookpatch_patches marked with hookpatch.hookimpl in {plugin.module.__name__}"
         hook = self._hook(plugin, "hookpatch_patches", missing)
         with _Asking(installed, "when asked for its patches"):

@@ -5,13 +5,22 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, get_type_hints
 
 from hookpatch.errors import OptionsError, _suggest
 
 
-def options_of(kind: type | None, values: Mapping[str, Any], plugin: str, origin: str) -> Any:
+def options_of(
+    kind: type | None,
+    values: Mapping[str, Any],
+    plugin: str,
+    origin: str,
+    making: AbstractContextManager[object] | None = None,
+) -> Any:
     """Return the option values as an instance of the plugin's ``Options``; None for a plugin without options.
+
+    ``making`` is entered while the class of the plugin runs.
 
     Raise OptionsError for an unknown name, a value of the wrong type, or a missing value.
     """
@@ -20,10 +29,11 @@ def options_of(kind: type | None, values: Mapping[str, Any], plugin: str, origin
         return None
     import msgspec  # only for plugins with options
 
-    try:
-        return msgspec.convert(dict(values), kind)
-    except msgspec.ValidationError as error:
-        raise OptionsError(plugin, origin, f"{_plain(str(error))}; it takes {_signature(kind)}") from None
+    with making or nullcontext():
+        try:
+            return msgspec.convert(dict(values), kind)
+        except msgspec.ValidationError as error:
+            raise OptionsError(plugin, origin, f"{_plain(str(error))}; it takes {_signature(kind)}") from None
 
 
 def option_from_text(kind: type | None, name: str, text: str, plugin: str, origin: str) -> Any:
