@@ -23,7 +23,7 @@ demo: $(INSTALLED) ## the main job on a real model; SMALL=1 takes a minute
 
 # In two processes. Left out are long rows of small cells, real models, and what needs a launcher; test-rest has them.
 # Without hookpatch-onnxsim's tests, which all are long: onnxsim imports torch, and then each look at all objects is slower.
-test: $(INSTALLED) ## what catches most, on this Python; seven minutes
+test: $(INSTALLED) ## what catches most, on this Python; six minutes
 	@$(BIN)/python -m pytest -p no:cacheprovider -q -n 2 --dist loadfile -m "not (ends or model or launcher)" \
 		tests plugins/test_contract.py plugins/test_public_names.py plugins/hookpatch-example-printer plugins/hookpatch-gallery
 
