@@ -21,7 +21,7 @@ from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.item import ItemSlot
 from hookpatch._engine.slots.part import PartialSlot, PartSlot
 from hookpatch._engine.slots.referrers import DEPTH, Referrers, classes
-from hookpatch._engine.slots.slot import Slot, along_mro, inner, mro
+from hookpatch._engine.slots.slot import Slot, attributes_of, inner, mro
 
 _Place: TypeAlias = tuple[Slot | None, str, str | None]  # slot, words, root: see Holder
 
@@ -144,7 +144,7 @@ class _Search:
                 if isinstance(member, types.MemberDescriptorType) and AttributeSlot(holder, name).read() is referent:
                     is_found = True
                     yield AttributeSlot(holder, name), f"{words}.{name}", root
-        if (attributes := _attributes(holder)) is not None:
+        if (attributes := attributes_of(holder)) is not None:
             for name in _keys(attributes, referent):
                 is_found = True
                 yield ItemSlot(attributes, name), f"{words}.{name}", root
@@ -167,7 +167,7 @@ class _Search:
                 return f"{words}.keywords", root
             if type(owner) is FunctionType and vars(owner) is holder:
                 return f"{describe(owner)}.__dict__", owner.__module__
-            if not issubclass(type(owner), (type, ModuleType)) and _attributes(owner) is holder:
+            if not issubclass(type(owner), (type, ModuleType)) and attributes_of(owner) is holder:
                 words, root = self._name(owner, depth - 1)
                 return f"{words}.__dict__", root
         if depth > 0:
@@ -184,17 +184,6 @@ def _written(key: Any) -> str:
 
 def _is_instance(holder: Any, referent: Any) -> bool:
     return issubclass(type(referent), type) and issubclass(type(holder), referent)
-
-
-def _attributes(holder: Any) -> Any:
-    """Return the ``__dict__`` of an object without foreign code, None for an object without one."""
-    member = along_mro(type(holder), "__dict__")
-    if not isinstance(member, types.GetSetDescriptorType):
-        return None
-    try:
-        return member.__get__(holder)
-    except Exception:  # a proxy in C asks the wrapped object, which may lack a __dict__, or raise
-        return None
 
 
 def _is_of_annotations(owner: Any, holder: dict[Any, Any]) -> bool:

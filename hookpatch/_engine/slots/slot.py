@@ -129,6 +129,17 @@ def along_mro(owner: type, name: str, past_owner: bool = False) -> Any:
     return ABSENT
 
 
+def attributes_of(value: object) -> Any:
+    """Return the ``__dict__`` of an object without foreign code, None for an object without one."""
+    member = along_mro(type(value), "__dict__")
+    if not isinstance(member, GetSetDescriptorType):
+        return None
+    try:
+        return member.__get__(value)
+    except Exception:  # a proxy in C asks the wrapped object, which may lack a __dict__, or raise
+        return None
+
+
 def alike(first: Any, second: Any) -> bool:
     """Return True if two values are one object, or equal values of a built-in type; no foreign code is called."""
     if first is second or type(first) is not type(second):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from operator import is_
-from types import CodeType, FunctionType, GetSetDescriptorType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, NamedTuple, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.describe import PLAIN
-from hookpatch._engine.slots.slot import ABSENT, along_mro, mro
+from hookpatch._engine.slots.slot import ABSENT, attributes_of, mro
 from hookpatch._inspect.audit.kinds import OF_PYTHON
 
 names_of_module: Final[Any] = vars(ModuleType)["__dict__"].__get__
@@ -111,7 +111,7 @@ class Snapshot:
             elif self._with_entries and issubclass(kind, dict) and name not in OF_PYTHON:
                 self._note_entries(note.owner, name, value)
             elif self._with_entries and MutableMapping in mro(kind):
-                for attribute, inside in _attributes_of(value).items():
+                for attribute, inside in dict(attributes_of(value) or {}).items():
                     if issubclass(type(inside), dict):
                         self._note_entries(note.owner, f"{name}.{attribute}", inside)
             elif issubclass(kind, type) and self._is_new(value, module):
@@ -169,12 +169,6 @@ class Snapshot:
                 key, new = current.get(mark, (key, ABSENT))
                 if old is not new:
                     yield EntryChange(owner, name, mapping, key, old, new)
-
-
-def _attributes_of(value: Any) -> dict[str, Any]:
-    """Return the own attributes of an object whose class is written in Python; runs no code of the class."""
-    descriptor = along_mro(type(value), "__dict__")
-    return dict(descriptor.__get__(value)) if type(descriptor) is GetSetDescriptorType else {}
 
 
 def _by_key(entries: Iterable[tuple[Any, Any]]) -> dict[Any, tuple[Any, Any]]:
