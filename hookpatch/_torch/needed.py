@@ -53,7 +53,7 @@ def needs_of(site: Site) -> set[str]:
     """Return the targets in torch to patch for a site."""
     needs: set[str] = set()
     slot, stands, layers = site.slot, site.stands, site.layers
-    if all(layer.owner in _OWN for layer in layers):
+    if slot.owner is None or all(layer.owner in _OWN for layer in layers):  # of a dead instance
         return needs
     classes, is_of_proxy = methods_of(slot), is_proxy(stands)
     of_torch = isinstance(slot, FunctionSlot) and is_of_torch(slot.owner.__module__)

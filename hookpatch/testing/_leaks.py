@@ -10,7 +10,7 @@ from hookpatch._bootstrap.imports import Watch
 from hookpatch._engine.site.late_restore import LateRestore, late_restores
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
-from hookpatch._engine.site.sites import known, restore_late
+from hookpatch._engine.site.sites import known, patched, restore_late
 from hookpatch._processes import children
 from hookpatch._session.session import Session, open_sessions
 
@@ -60,7 +60,7 @@ def _traces() -> Iterator[tuple[object, object]]:
     """Yield a key and an object for each trace: for a layer the layer and its site."""
     restore_late()  # ends each late restore whose foreign value has gone
     yield from open_sessions().items()
-    yield from ((layer, site) for site in known() for layer in site.layers if not children.is_for_blocks(layer))
+    yield from ((layer, site) for site in patched() for layer in site.layers if not children.is_for_blocks(layer))
     yield from ((late_restore, late_restore) for late_restore in late_restores() if late_restore.is_covered)
     waiting = imports.pending()
     yield from ((watch, watch) for watch in waiting if not children.is_for_blocks(watch))

@@ -270,3 +270,22 @@ def test_refused(vendor: ModuleType, case: str) -> None:
         with pytest.raises(kind) as raised:
             hookpatch.active(make(vendor.__name__, model), children="local").open()
         assert text in str(raised.value)
+
+
+@pytest.mark.parametrize("is_kept", [False, True], ids=["died with its instance", "kept by other code"])
+def test_a_dead_instance_needs_no_patch_on_torch(make_module: Callable[[str, str], ModuleType], is_kept: bool) -> None:
+    """The only patched instance dies inside: no patch on torch outlasts the block, whoever keeps the wrapper."""
+    import torch._dynamo
+
+    assert torch._dynamo.is_compiling() is False
+    name = f"dying_{next(_numbers)}"
+    made = make_module(name, "class Holder:\n    def __init__(self):\n        self.call = lambda x=1: x\n")
+    held = made.Holder()
+    with pristine():
+        with hookpatch.active(hookpatch.default(f"{name}:Holder().call", x=2), scope="task", children="local"):
+            assert held.call() == 2
+            wrapper = held.call
+            del held
+            if not is_kept:
+                del wrapper
+        assert not is_kept or wrapper() == 1

@@ -37,18 +37,19 @@ from hookpatch.errors import HookpatchError, PatchFailedWarning
 class InstancesLifecycle(LayersLifecycle):
     """The lifecycle of a patch of instances."""
 
-    __slots__ = ("_home", "_instances", "_unseen")
+    __slots__ = ("_dead", "_home", "_instances", "_unseen")
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._instances: Sequence[AppliedInstances] = ()  # after a reload of another class, too
         self._unseen: frozenset[Site] = frozenset()  # sites of hookpatch's own patches, which notice new instances
         self._home: ModuleType | None = None  # the module with the object given as of=
+        self._dead: list[Site] = []  # the site of the last dead instance: plugins hear of the end of its patch
 
     @property
     def touched(self) -> list[Site]:
         """See ``Lifecycle``; without the sites of hookpatch's own patches."""
-        return [site for site in super().touched if site not in self._unseen]
+        return [site for site in super().touched if site not in self._unseen] + self._dead
 
     def check(self) -> list[Any]:
         """See ``Lifecycle``."""
@@ -207,6 +208,7 @@ class InstancesLifecycle(LayersLifecycle):
 
         def forget_layer() -> None:
             applied.layer.end()
+            self._dead[:] = (applied.site,)
             self._placed.pop(applied.site, None)
             instances.layers.pop(applied.site, None)
 
