@@ -35,7 +35,7 @@ def main(site_is_done: bool = False) -> None:
     In a virtual environment the start-up line runs twice; the second call does nothing.
     """
     global _begun
-    if _begun or not environment.asked():
+    if _begun or not environment.asks_for_patches():
         return
     _begun = True
     from hookpatch._bootstrap.program import INSTALLERS, NOT_PATCHED, known_program  # here: most starts need no plugin

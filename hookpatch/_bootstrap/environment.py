@@ -86,7 +86,7 @@ def split_names(text: str) -> list[str]:
     return [name for part in text.split(",") if (name := part.strip())]
 
 
-def asked() -> bool:
+def asks_for_patches() -> bool:
     """Return True if the environment asks for plugins, names a configuration, or hands blocks on to this process."""
     return bool(split_names(read(PLUGINS)) or inherits() or read(CONFIG)) and not disabled()
 
@@ -149,7 +149,7 @@ def counts() -> bool:
     return read(COUNT) not in ("", "0")
 
 
-def take(environment: Mapping[str, str]) -> None:
+def set_variables(environment: Mapping[str, str]) -> None:
     """Set variables, for this process and all child processes."""
     os.environ.update(environment)
 
@@ -238,7 +238,7 @@ def as_first() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != FIRST}
 
 
-def ours() -> dict[str, str]:
+def hookpatch_variables() -> dict[str, str]:
     """Return our variables."""
     return {name: value for name, value in os.environ.items() if name.startswith("HOOKPATCH_")}
 

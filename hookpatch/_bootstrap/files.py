@@ -48,7 +48,7 @@ def reserve(path: str) -> bool:
 def write_new(path: str, text: str) -> bool:
     """Write a file in one step, as ``write_whole`` does; return False if the name is in use."""
 
-    def put(unfinished: str) -> bool:
+    def rename_new(unfinished: str) -> bool:
         try:
             os.link(unfinished, path)
         except FileExistsError:
@@ -59,7 +59,7 @@ def write_new(path: str, text: str) -> bool:
             os.replace(unfinished, path)
         return True
 
-    return _write(path, text, _OURS, put)
+    return _write(path, text, _OURS, rename_new)
 
 
 def write_whole(path: str, text: str, mode: int = _OURS) -> None:

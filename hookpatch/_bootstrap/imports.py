@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Arrival: TypeAlias = Callable[[ModuleType], None]
     Execute: TypeAlias = Callable[[Any, ModuleType], None]
 
-# Internals of the import system, which a later Python may lack: see ``not_there``.
+# Internals of the import system, which a later Python may lack: see ``missing_internals``.
 _BootstrapSpec: Final[Any] = getattr(_frozen_importlib, "ModuleSpec", None) or type(sys.__spec__)
 _PathFinder: Final[Any] = getattr(_frozen_importlib_external, "PathFinder", None)
 _module_locks: Final[dict[str, Any]] = getattr(_frozen_importlib, "_module_locks", {})
@@ -132,7 +132,7 @@ class Watch:
             sys.meta_path.insert(0, _Finder)
         return True
 
-    def tell(self, arrival: Arrival) -> None:
+    def call_back(self, arrival: Arrival) -> None:
         """Call another callback from now on."""
         self._arrival = arrival
 
@@ -243,7 +243,7 @@ def loaded(module: str) -> ModuleType | None:
     return None if imported is None or _is_initializing(imported) else imported
 
 
-def named(module: str) -> ModuleType | None:
+def module_named(module: str) -> ModuleType | None:
     """Return a module, half imported or not; None before the begin of the import."""
     return sys.modules.get(module)
 
@@ -366,7 +366,7 @@ def is_ending(system: Any = sys) -> bool:
     return system.is_finalizing() or getattr(system, "meta_path", None) is None
 
 
-def not_there() -> Iterator[tuple[str, str]]:
+def missing_internals() -> Iterator[tuple[str, str]]:
     """Yield each internal of the import system that this Python lacks, with the effect of the lack."""
     if _lock_unlock_module is None or not _HAS_LOCKS:
         yield "the locks of modules", "a module that another thread has begun to import is patched late"
@@ -463,7 +463,9 @@ def names() -> frozenset[str]:
 
 def finished() -> frozenset[str]:
     """Return the names of the modules after their first import: a running module may still copy imported values."""
-    running = {name for name in list(_module_locks) if (module := named(name)) is not None and _is_initializing(module)}
+    running = {
+        name for name in list(_module_locks) if (module := module_named(name)) is not None and _is_initializing(module)
+    }
     return names() - running
 
 

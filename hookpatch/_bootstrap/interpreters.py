@@ -14,7 +14,7 @@ def _loaded() -> Iterator[Any]:
     return filter(None, map(imports.loaded, MODULES))
 
 
-def others() -> frozenset[int]:
+def other_interpreters() -> frozenset[int]:
     """Return the numbers of the interpreters made by the program of this interpreter."""
     # Without an import of the module no interpreter was made. Importing the module here would slow each start.
     module = next(_loaded(), None)

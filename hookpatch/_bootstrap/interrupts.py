@@ -235,14 +235,14 @@ class Turn:
         ``goes_first``: do not wait for the road.
         """
         while goes_first or not road or wait_for_the_road(self, until):
-            if not self._take(frame, until):
+            if not self._take_once(frame, until):
                 return False
             if goes_first or not road or _is_travelling():
                 return True
             self.release_for(frame)  # a thread waits for the road without a lock
         return False
 
-    def _take(self, frame: FrameType, until: float | None) -> bool:
+    def _take_once(self, frame: FrameType, until: float | None) -> bool:
         mine = _Holder(frame)
         last = self._last
         while True:

@@ -111,7 +111,7 @@ def look_for_config() -> None:
         return  # the current folder has been deleted
     if path is not None:
         _config_paths.append(path)
-        environment.take({CONFIG: path})
+        environment.set_variables({CONFIG: path})
 
 
 def config_was_found() -> bool:
@@ -221,7 +221,7 @@ def lock() -> tuple[str, OnDrift] | None:
         raise SettingError(asked_by, f"there is no file {path}; 'hookpatch lock NAME...' writes one")
     path = os.path.abspath(path)
     if asked_by == LOCK:
-        environment.take({LOCK: path})
+        environment.set_variables({LOCK: path})
     return path, policy
 
 

@@ -16,7 +16,7 @@ from hookpatch._bootstrap import environment as _environment
 from hookpatch._bootstrap import selection as _selection
 from hookpatch._bootstrap.config import TABLE, Config
 from hookpatch._bootstrap.environment import LINE
-from hookpatch._bootstrap.imports import not_there
+from hookpatch._bootstrap.imports import missing_internals
 from hookpatch._bootstrap.installed import (
     Installed,
     check_allowed,
@@ -27,7 +27,7 @@ from hookpatch._bootstrap.installed import (
     left_in,
 )
 from hookpatch._engine.slots import trial
-from hookpatch._engine.slots.referrers import works
+from hookpatch._engine.slots.referrers import lists_references
 from hookpatch._inspect.cache import Look
 from hookpatch._inspect.seen import Seen, seen
 from hookpatch._plugins.host import Host
@@ -74,9 +74,9 @@ def _python() -> Iterator[Finding]:
         yield Finding("functions", trial.PROXIES, mend)
     if not trial.functions_change_inside():
         yield Finding("functions", "reach='everywhere' is refused for functions", mend)
-    if not works():
+    if not lists_references():
         yield Finding("referrers", f"{trial.UNSEEN}; reach='everywhere' is refused for what is no function", mend)
-    for name, fallback in not_there():
+    for name, fallback in missing_internals():
         yield Finding("imports", f"{name} cannot be seen: {fallback}", mend)
 
 

@@ -64,7 +64,7 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
             warnings = (*warnings, *proxied(patch, value))
             if patch.verb == "edit":
                 warnings = (*warnings, *_check_edit(requested, slot))
-            if drift is not None and (reason := drift.look(patch, slot, owner)) is not None:
+            if drift is not None and (reason := drift.compare(patch, slot, owner)) is not None:
                 if drift.policy == "skip":
                     return Outcome("skipped", reason, warnings=warnings)
                 warnings = (*warnings, reason)

@@ -239,6 +239,6 @@ def _target(address: str, module: str | None) -> Target:
             return Target(address)
     except TargetSyntaxError:  # the address contains an object without an address, for example a key
         pass
-    target = Target.made(None, object(), ())
+    target = Target.of_steps(None, object(), ())
     object.__setattr__(target, "address", address)
     return target

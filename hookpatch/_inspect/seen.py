@@ -44,7 +44,7 @@ def seen(plugins: Sequence[Installed], look: Look, asked_by: str, limit: float =
     """
     calls = [(f"{__name__}:see", [plugin.facts, look, asked_by]) for plugin in plugins]
     variables = {name: value for name, value in environment.without_ours().items() if name not in _OF_A_SHELL}
-    question = [calls, sorted((variables | environment.ours()).items())]
+    question = [calls, sorted((variables | environment.hookpatch_variables()).items())]
     key = cache.key_of({"path": [*map(os.fspath, sys.path)], "lock": None, "question": question})
     rows = cache.find(key) or [None] * len(calls)
     new = [index for index, row in enumerate(rows) if row is None]

@@ -20,7 +20,7 @@ from hookpatch._engine.site.stand_in import is_proxy
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.resolve import MISSING, missing, resolve, seen_from
-from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner, mro, same
+from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner, is_same_value, mro
 from hookpatch._engine.source.location import in_words, location, short_name
 from hookpatch._inspect.foreign import wrapping
 from hookpatch._inspect.slot_report import LayerReport, SlotReport
@@ -196,7 +196,7 @@ class _LayerWalk:
         """Return the layer that has written a value into the slot."""
         for layer in site.layers:
             if layer not in self._reported and any(
-                same(written, value) or written is inner(value) for written in layer.put
+                is_same_value(written, value) or written is inner(value) for written in layer.values_in_slots
             ):
                 return layer
         return None
@@ -208,7 +208,7 @@ class _LayerWalk:
             if below.wraps:
                 return next((stand_in.value for stand_in in site.stand_ins if below in stand_in.layers), ABSENT)
             if below.patch.verb != "remove":
-                return next(iter(below.put), ABSENT)
+                return next(iter(below.values_in_slots), ABSENT)
             self._add_patch(below, site)
         return site.slot.copy if isinstance(site.slot, FunctionSlot) else site.original
 
@@ -291,7 +291,7 @@ class _LayerWalk:
 
 def _is_of(candidate: stand_in.StandIn, value: Any) -> bool:
     """Return True if a value is the wrapper of a stand-in, or the function called by changed code."""
-    wrapper, callee = inner(candidate.seen), inner(value)
+    wrapper, callee = inner(candidate.value_for_outer), inner(value)
     if type(wrapper) is not FunctionType or type(callee) is not FunctionType:
         return wrapper is callee
     return link_of(wrapper) is link_of(callee)

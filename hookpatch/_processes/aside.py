@@ -46,7 +46,7 @@ def results(calls: Sequence[tuple[str, Any]], limit: float = LIMIT) -> Iterator[
         task = {
             "path": [*map(os.fspath, sys.path)],
             "folder": current_folder(),
-            "variables": environment.ours(),
+            "variables": environment.hookpatch_variables(),
             "calls": remaining,
         }
         with _Child(task) as child:
@@ -121,7 +121,7 @@ def main(task: Mapping[str, Any]) -> None:
     """Make the calls in this throwaway process. Each call begins with the path and the folder of the user."""
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as lines:
         os.dup2(2, 1)  # printed output is dropped
-        environment.take(task["variables"])
+        environment.set_variables(task["variables"])
         for address, argument in task["calls"]:
             module, _, name = address.partition(":")
             function = getattr(import_module(module), name)

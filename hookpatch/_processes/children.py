@@ -129,7 +129,7 @@ def blocks_here() -> list[OpenBlock]:
 def _launch(wrapped: Callable[..., Any], process: Any, args: Any, kwargs: Any) -> Any:
     """Start a process of multiprocessing; a fork has all patches already."""
     base = next(kind for kind in type(process).__mro__ if kind.__name__ == "BaseProcess")
-    context: Any = imports.named(
+    context: Any = imports.module_named(
         base.__module__.rpartition(".")[0] + ".context"
     )  # imported: a process is about to start
     if (type(process)._start_method or context._default_context.get_start_method()) == "fork":
@@ -191,7 +191,7 @@ _waiting: Final[list[str]] = []  # ids of all blocks that waited for a module
 
 def receive(text: str, of_reports: Mapping[str, str]) -> None:
     """Open the blocks handed to a process of multiprocessing, until the end of the process. Called by unpickling."""
-    environment.take(of_reports)  # a fork server may be older than the run
+    environment.set_variables(of_reports)  # a fork server may be older than the run
     blocks = parsed(text)
     if blocks and (folder := environment.report_folder()) is not None:
         from hookpatch._processes.receipt import write_reports_in  # few ask for reports

@@ -182,7 +182,7 @@ def is_packed_the_same(patch: Patch) -> bool:
     if type(change) is not FunctionType:
         values = change.values() if patch.verb in GIVING_VERBS else (change,)
         return all(type(value) in PLAIN for value in values)
-    home = imports.named(change.__module__)
+    home = imports.module_named(change.__module__)
     return home is not None and vars(home).get(change.__qualname__) is change
 
 

@@ -264,7 +264,7 @@ _WITH_VALUE: Final = "uCgksnILPdaoe"  # options of these programs with a value i
 def _write() -> None:
     """Write all open blocks. A finalizer that closes a session meanwhile writes after this call."""
     global _is_stale
-    if not _writing.take():
+    if not _writing.take_turn():
         return _writing.later(_write)
     try:
         _environment.hand_on(_text(list(_open.values())))  # copied in one operation, as tuple() is not

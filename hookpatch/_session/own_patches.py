@@ -35,7 +35,7 @@ class OwnPatches:
 
         ``needed`` is called under the lock, and never during another call of ``needed``: not even by a finalizer.
         """
-        if not self.lock.take():
+        if not self.lock.take_turn():
             return self.lock.later(partial(self.update, needed))
         try:
             targets = needed()

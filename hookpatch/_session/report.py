@@ -22,8 +22,8 @@ from hookpatch._engine.site.stand_in import is_proxy
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.holders import Holder, holders
 from hookpatch._engine.slots.originals import beneath, originals
-from hookpatch._engine.slots.referrers import classes, works
-from hookpatch._engine.slots.slot import ABSENT, inner, mro, same
+from hookpatch._engine.slots.referrers import classes, lists_references
+from hookpatch._engine.slots.slot import ABSENT, inner, is_same_value, mro
 from hookpatch._engine.slots.trial import UNSEEN
 from hookpatch._session.ledger import Entry, State, compare
 
@@ -197,7 +197,7 @@ def _held_of(entry: Entry) -> Any:
 
 def _look_for_stale(sought: Sequence[tuple[Entry, Any]]) -> None:
     """Note the holders of the originals: one pass over all objects for all entries."""
-    if not works():
+    if not lists_references():
         for entry, _ in sought:
             entry.warnings = (*(message for message in entry.warnings if message != UNSEEN), UNSEEN)
         return
@@ -259,7 +259,7 @@ def _look_by_name(entry: Entry) -> None:
     if entry.original is not None and not is_recognisable(entry.original) and entry.original is not ABSENT:
         from hookpatch._engine.patch.bound_names import baked_in, bound_from  # parses source, and is rarely needed
 
-        is_old = partial(same, entry.original)
+        is_old = partial(is_same_value, entry.original)
         if isinstance(owner, type):
             entry.stale = tuple(baked_in(owner, name, is_old))
         elif isinstance(owner, ModuleType):

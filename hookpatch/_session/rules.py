@@ -201,7 +201,7 @@ class Rule:
         if self._is_off or not (names or (self._spreads and is_base)):
             return
         for _, patch, lifecycle in [self._matches[key] for key in [*self._begun] if key in self._matches]:
-            if patch.module is not None and imports.named(patch.module) is module:
+            if patch.module is not None and imports.module_named(patch.module) is module:
                 lifecycle.arrive(module)
         self._extend(names or self._present(), judges=bool(names))
 

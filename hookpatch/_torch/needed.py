@@ -64,7 +64,7 @@ def needs_of(site: Site) -> set[str]:
         needs.add(SCRIPTED)
     if isinstance(stands, type) if is_of_proxy else classes and not of_module:
         needs.add(CLASS)
-    if of_module or any(callable(inner(value)) for layer in layers for value in layer.put):
+    if of_module or any(callable(inner(value)) for layer in layers for value in layer.values_in_slots):
         needs.add(SCRIPTED)
     in_module = isinstance(slot, AttributeSlot) and isinstance(slot.owner, ModuleType)
     if of_torch or (in_module and is_of_torch(slot.owner.__name__)):

@@ -212,7 +212,7 @@ def _hides(layer: Layer) -> bool:
 
 def _is_blamed(site: Site, text: str) -> bool:
     """Return True if an error text of torch names the patched function of a site."""
-    slot, values = site.slot, [value for layer in site.layers for value in layer.put]
+    slot, values = site.slot, [value for layer in site.layers for value in layer.values_in_slots]
     names = {getattr(inner(value), "__name__", None) for value in values}
     if isinstance(slot, FunctionSlot):
         names.add(slot.owner.__name__)

@@ -75,7 +75,7 @@ def check(
         else:
             _print_releases(releases)
         raise typer.Exit(status)
-    environment.take({environment.DISABLE: ""})  # check the patches even if hookpatch is switched off
+    environment.set_variables({environment.DISABLE: ""})  # check the patches even if hookpatch is switched off
     with imports_aside():
         targets = _check.check(selected.requests, lock)
     status = max((target.severity for target in targets), default=0)
@@ -105,7 +105,7 @@ def lock(
     locked = lock_of(path) if not names and (path or not default or os.path.exists(default)) else None
     with imports_aside():
         selected = named("lock", names or (), option or (), locked)
-    environment.take({environment.DISABLE: ""})  # likewise
+    environment.set_variables({environment.DISABLE: ""})  # likewise
     with imports_aside():
         entries, problems = lockable(selected.requests)
     if problems:

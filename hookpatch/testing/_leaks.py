@@ -10,7 +10,7 @@ from hookpatch._bootstrap.imports import Watch
 from hookpatch._engine.site.late_restore import LateRestore, late_restores
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
-from hookpatch._engine.site.sites import known, patched, restore_late
+from hookpatch._engine.site.sites import all_sites, patched, restore_late
 from hookpatch._processes import children
 from hookpatch._session.session import Session, open_sessions
 
@@ -48,7 +48,7 @@ def held_by_sessions() -> set[object]:
 
 def layers_at(key: tuple[object, ...]) -> list[Layer]:
     """Return the layers over the slot with the key, and over parts of its value; the outermost of each first."""
-    return [layer for site in known() if site.slot.key[-len(key) :] == key for layer in site.layers]
+    return [layer for site in all_sites() if site.slot.key[-len(key) :] == key for layer in site.layers]
 
 
 def by(layer: Layer) -> str:

@@ -20,7 +20,7 @@ from hookpatch._engine.patch.describe import PLAIN, describe
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.item import ItemSlot
-from hookpatch._engine.slots.slot import ABSENT, along_mro, mro, same
+from hookpatch._engine.slots.slot import ABSENT, along_mro, is_same_value, mro
 from hookpatch.testing._leaks import by, layers_at
 
 # Writable attributes that the interpreter stores outside an object's __dict__.
@@ -176,16 +176,16 @@ def _changed(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> Iterator[tu
     """Yield key, old value and new value of each changed entry; ABSENT for a missing value."""
     for key in dict.fromkeys([*before, *after]):
         was, value = before.get(key, ABSENT), after.get(key, ABSENT)
-        if not same(was, value):
+        if not is_same_value(was, value):
             yield key, was, value
 
 
 def changed_entries(before: Sequence[Any], after: Sequence[Any]) -> Iterator[tuple[int, Any, Any]]:
     """Yield index, old value and new value of each changed entry of a list, but no entries that only moved."""
     before, after, start = list(before), list(after), 0
-    while before and after and same(before[-1], after[-1]):
+    while before and after and is_same_value(before[-1], after[-1]):
         del before[-1], after[-1]
-    while start < min(len(before), len(after)) and same(before[start], after[start]):
+    while start < min(len(before), len(after)) and is_same_value(before[start], after[start]):
         start += 1
     for place, (was, value) in enumerate(zip_longest(before[start:], after[start:], fillvalue=ABSENT), start):
         yield place, was, value

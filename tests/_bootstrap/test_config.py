@@ -313,7 +313,7 @@ def test_kill_switch_wins_over_a_file(configured: Callable[[str], Path], monkeyp
     """With the kill switch the file is not read."""
     configured("broken = [")
     monkeypatch.setenv("HOOKPATCH_DISABLE", "1")
-    assert not _environment.asked()
+    assert not _environment.asks_for_patches()
     assert _selection.from_environment().names == ()
     assert (_selection.on_error(), _selection.lock(), _selection.asked_names()) == ("exit", None, [])
 

@@ -125,7 +125,7 @@ def test_comma_list_is_split_into_names(text: str, names: list[str]) -> None:
 
 def test_nothing_is_asked_for_by_an_empty_environment() -> None:
     """Unset variables ask for nothing and have their defaults."""
-    assert not _environment.asked()
+    assert not _environment.asks_for_patches()
     assert not _environment.disabled()
     selection = _selection.from_environment()
     assert (selection.names, selection.options) == ((), {})
@@ -138,7 +138,7 @@ def test_empty_variable_asks_for_nothing(monkeypatch: pytest.MonkeyPatch, text: 
     """Empty means the same as unset, for each variable."""
     for variable in ("PLUGINS", "OPTIONS", "DISABLE", "ON_ERROR", "REPORT"):
         monkeypatch.setenv(f"HOOKPATCH_{variable}", text if variable == "PLUGINS" else text.replace(",", ""))
-    assert not _environment.asked()
+    assert not _environment.asks_for_patches()
     assert _selection.from_environment().names == ()
     assert (_selection.on_error(), _environment.report_folder(), _environment.disabled()) == ("exit", None, False)
 
@@ -150,7 +150,7 @@ def test_variables_say_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("HOOKPATCH_ON_ERROR", "warn")
     monkeypatch.setenv("HOOKPATCH_REPORT", "reports")
     selection = _selection.from_environment()
-    assert _environment.asked()
+    assert _environment.asks_for_patches()
     assert (selection.names, selection.options) == (("trim", "fuse@kit"), {"trim": {"times": 3}})
     assert selection.asked_by == "HOOKPATCH_PLUGINS=trim, fuse@kit"
     assert (_selection.on_error(), _environment.report_folder()) == ("warn", "reports")
@@ -162,7 +162,7 @@ def test_kill_switch_is_set_by_anything_but_zero(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("HOOKPATCH_PLUGINS", "trim")
     monkeypatch.setenv("HOOKPATCH_DISABLE", text)
     assert _environment.disabled() is disabled
-    assert _environment.asked() is not disabled
+    assert _environment.asks_for_patches() is not disabled
 
 
 def refused(call: Callable[[], object], setting: str) -> str:
@@ -259,7 +259,7 @@ def test_interpreter_that_ignores_the_environment_is_not_patched(python: Python,
     """-E and -I are for our variables as for Python's own; wrong ones are not even refused."""
     code = (
         "from hookpatch._bootstrap import environment as e, selection as s\n"
-        "print(e.asked(), e.disabled(), s.on_error(), e.report_folder())"
+        "print(e.asks_for_patches(), e.disabled(), s.on_error(), e.report_folder())"
     )
     completed = python(
         flag,

@@ -16,7 +16,7 @@ from weakref import ref
 import pytest
 
 import hookpatch
-from hookpatch._engine.site.sites import known, patched
+from hookpatch._engine.site.sites import all_sites, patched
 from hookpatch.errors import PatchError, PatchFailedWarning, SignatureError, TargetNotFound, TargetRefused
 from hookpatch.testing import pristine
 
@@ -418,7 +418,7 @@ def test_an_instance_where_a_dead_one_was(vendor: ModuleType) -> None:
         place = 0
         for _ in range(100):
             newcomer = vendor.Plain()
-            belongings, place = [*belongings, *known()], id(newcomer)
+            belongings, place = [*belongings, *all_sites()], id(newcomer)
             del newcomer
             newcomer = vendor.Plain()
             if id(newcomer) == place:

@@ -42,7 +42,7 @@ class Callers:
                     name = name if type(name) is str else None
                     if name in self._known:
                         return self._known[name]
-                    if not is_ours(code, frame.f_globals):
+                    if not is_code_of_hookpatch(code, frame.f_globals):
                         is_meant = self._known[name] = self.are_meant(_names(frame.f_globals))
                         return is_meant
                 frame = frame.f_back
@@ -102,7 +102,7 @@ def caller_in(frames: Iterable[Frame], outside: int) -> tuple[str, ...]:
     place: tuple[str, int] | None = None
     nearest: tuple[str, ...] = ()
     for code, names in frames:
-        if is_ours(code, names):
+        if is_code_of_hookpatch(code, names):
             if FRAME_MARK in code.co_name:
                 wrapper_place = code.co_filename, code.co_firstlineno
                 if place is None:
@@ -116,7 +116,7 @@ def caller_in(frames: Iterable[Frame], outside: int) -> tuple[str, ...]:
     return nearest
 
 
-def is_ours(code: CodeType, names: Mapping[str, Any]) -> bool:
+def is_code_of_hookpatch(code: CodeType, names: Mapping[str, Any]) -> bool:
     """Return True if code, with the globals, is hookpatch's: also a trampoline with a vendor's globals."""
     name = names.get("__name__")
     return (type(name) is str and name.startswith(_OURS)) or (_may_be_ours(code) and _has_our_name(code))

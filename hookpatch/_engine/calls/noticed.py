@@ -20,12 +20,12 @@ _OF_C: Final = {
 }
 
 
-def by_what(callee: Any) -> str:
+def reads_caller_by(callee: Any) -> str:
     """Return the name by which a callable reads the caller from the stack; empty if the callable does not.
 
     Functions that the callable calls are not searched.
     """
-    return next(filter(None, map(_by_what, _run_by(callee))), "")
+    return next(filter(None, map(_function_reads_by, _run_by(callee))), "")
 
 
 def _run_by(callee: Any) -> Iterator[Any]:
@@ -45,7 +45,7 @@ def _run_by(callee: Any) -> Iterator[Any]:
         callee = vars(callee)["__wrapped__"]
 
 
-def _by_what(callee: Any) -> str:
+def _function_reads_by(callee: Any) -> str:
     if not isinstance(callee, FunctionType):
         name, module = getattr(callee, "__name__", ""), getattr(callee, "__module__", "")
         return name if name in _OF_C.get(module, ()) else ""

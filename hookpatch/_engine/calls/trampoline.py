@@ -99,7 +99,7 @@ class Trampoline:
         same as all wrappers from here on, without a frame.
         """
         self.link.cell_contents = (wrapper, below, below.__get__ if asks_for_object and self._binds else None)
-        self._named = named(self._plain, self.function.__name__, owner) if owner else self._plain
+        self._named = code_with_owner(self._plain, self.function.__name__, owner) if owner else self._plain
         if self._collected is not None:
             self._collected.__code__ = as_collected(self._named)
         if short is not None and short is self._short and self.is_short:
@@ -193,10 +193,10 @@ def wrappers_from(link: CellType) -> Iterator[Wrapper]:
 
 def name_frames(function: FunctionType, name: str, owner: str) -> None:
     """Name the owner of a patch in tracebacks and profiles of a function's calls."""
-    function.__code__ = named(function.__code__, name, owner)
+    function.__code__ = code_with_owner(function.__code__, name, owner)
 
 
-def named(code: CodeType, name: str, owner: str) -> CodeType:
+def code_with_owner(code: CodeType, name: str, owner: str) -> CodeType:
     """Return code with the owner of a patch in the name; the same object each time."""
     # A name costs a call no time. A note on the error would change a foreign object.
     place = code.co_qualname, code.co_filename, code.co_firstlineno

@@ -31,9 +31,9 @@ def of_making(of: OfInstances, born: Born) -> Iterator[tuple[AttributeSlot, Patc
         yield _around(type(meant.cls), "__call__", _after_call(meant, born))
         return
     owners = meant.owners("__init__")
-    for owner in owners.new():
+    for owner in owners.new_owners():
         is_meant = meant.at(owner, "__init__")
-        # A subclass made just now, with an __init__ of its own that has no layer yet, is heard of in the base class.
+        # The own __init__ of a subclass made just now has no layer yet: the base's layer notices the instances.
         takes = partial(_is_meant_or_new, is_meant, owners) if meant.with_subclasses else is_meant
         yield _around(owner, "__init__", _after_init(takes, born))
 
@@ -62,7 +62,7 @@ def _after_init(is_meant: IsMeant, born: Born) -> Any:
     def init(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         kind = type(instance)
         if kind not in is_bare:
-            is_bare[kind] = _has_neither(kind)
+            is_bare[kind] = _has_only_new(kind)
         result = wrapped() if is_bare[kind] else wrapped(*args, **kwargs)
         if is_meant(instance):
             born(instance)
@@ -71,7 +71,7 @@ def _after_init(is_meant: IsMeant, born: Born) -> Any:
     return init
 
 
-def _has_neither(kind: type) -> bool:
+def _has_only_new(kind: type) -> bool:
     """Return True if a class has an own ``__new__``, but only the ``__init__`` of object."""
     has_new = along_mro(kind, "__new__") is not vars(object)["__new__"]
     return has_new and beneath(AttributeSlot(kind, "__init__")) is vars(object)["__init__"]

@@ -1,11 +1,11 @@
-"""Exchange submodules of a torch model where they hang: in ``_modules`` of each parent."""
+"""Exchange the submodules of a torch model in ``_modules`` of each parent."""
 
 from __future__ import annotations
 
 from typing import Any, Final, final
 
 from hookpatch._engine.instances.meant import Meant, OfInstances
-from hookpatch._engine.instances.parts import hangers, is_model
+from hookpatch._engine.instances.parts import is_model, submodule_places
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.slots.item import ItemSlot
@@ -33,7 +33,9 @@ class Exchange:
         self.of: Final = of
         self.meant: Final[Meant] = of.meant
         self.places: Final[list[ItemSlot]] = [
-            slot for slot, _ in hangers(model) if of.meant.takes(module := own_beneath(slot)) and module is not None
+            slot
+            for slot, _ in submodule_places(model)
+            if of.meant.takes(module := own_beneath(slot)) and module is not None
         ]
         if not self.places and of.meant.takes(model):
             problem = f"the model is {a_kind(model)} itself, and hangs in no other module of it"

@@ -71,7 +71,7 @@ class Living:
             raise missing(self._without[0], self._patch.target, self._owner, remedy=remedy)
 
     def adopt_kinds(self, kinds: Collection[type]) -> None:
-        """Patch the living instances of some classes, which no birth has told of; raise like ``adopt_all``."""
+        """Patch the living instances of some classes that were not noticed when made; raise like ``adopt_all``."""
         for instance in self.meant.living():
             if type(instance) in kinds and id(instance) not in self._known:
                 self._adopt(instance)

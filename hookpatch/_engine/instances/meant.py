@@ -163,29 +163,29 @@ class Owners:
         self._name: Final = name
         self._of: dict[int, tuple[type, type | None]] = {}  # by the id of a class of instances
         self._done: Final[set[int]] = set()  # the ids of owners with a layer
-        self._of = {id(kind): (kind, self._found(kind, set())) for kind in _kinds(cls, with_subclasses)}
+        self._of = {id(kind): (kind, self._owner_for(kind, set())) for kind in _kinds(cls, with_subclasses)}
 
     def of(self, kind: type) -> type | None:
         """Return the owner for instances of a class; None for instances that are not meant."""
         if id(kind) not in self._of:
-            self._of[id(kind)] = kind, self._found(kind, {id(owner) for _, owner in [*self._of.values()]})
+            self._of[id(kind)] = kind, self._owner_for(kind, {id(owner) for _, owner in [*self._of.values()]})
         return self._of[id(kind)][1]
 
-    def _found(self, kind: type, owners: set[int]) -> type | None:
+    def _owner_for(self, kind: type, owners: set[int]) -> type | None:
         for base in mro(kind) if _is_of(kind, self._cls, self._with_subclasses) else ():
             is_owner = id(base) in owners or (id(base) not in self._of and self._name in vars(base))
             if is_owner or base is self._cls:
                 return base
         return None
 
-    def all(self) -> list[type]:
+    def current_owners(self) -> list[type]:
         """Return the owners for the classes of instances as of now."""
         owners = [self.of(kind) for kind in _kinds(self._cls, self._with_subclasses)]
         return [*{id(owner): owner for owner in owners if owner is not None}.values()]
 
-    def new(self) -> Iterator[type]:
-        """Yield each owner that was not yielded before. An owner is noted when the next is asked for."""
-        for owner in self.all():
+    def new_owners(self) -> Iterator[type]:
+        """Yield each owner that was not yielded before. An owner counts as yielded when the next owner is requested."""
+        for owner in self.current_owners():
             if id(owner) not in self._done:
                 yield owner
                 self._done.add(id(owner))

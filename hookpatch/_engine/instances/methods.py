@@ -66,14 +66,14 @@ class OnlyFor:
         return trampoline.function
 
 
-def for_one(patch: Patch, instance: Any) -> Patch:
+def for_instance(patch: Patch, instance: Any) -> Patch:
     """Return the patch for an instance with an own method: the patch's value is bound to the instance."""
     if patch.is_around_calls:
         return patch
     if patch.verb == "replace":
         return replace(patch, change=MethodType(patch.change, instance))
 
-    def made(own: Any) -> Any:
+    def bound_change(own: Any) -> Any:
         if type(own) is MethodType and own.__self__ is instance:
             below: Any = own.__func__
         else:
@@ -81,4 +81,4 @@ def for_one(patch: Patch, instance: Any) -> Patch:
         value = patch.change(below)
         return MethodType(value, instance) if type(value) is FunctionType else value
 
-    return replace(patch, change=made)
+    return replace(patch, change=bound_change)

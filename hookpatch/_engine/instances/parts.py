@@ -1,4 +1,4 @@
-"""The parts of one object: the modules of a torch model, or whatever the object leads to; and where submodules hang."""
+"""The parts of an object: the modules of a torch model, or all objects that the object leads to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from hookpatch._bootstrap import imports
 from hookpatch._engine.slots.item import ItemSlot
 
-# Beyond these lies the rest of the program, and no part of an object.
+# Objects of these types lead to the rest of the program, and are no parts of an object.
 _BEYOND: Final = (type, ModuleType, FunctionType, BuiltinFunctionType, FrameType)
 
 
@@ -34,8 +34,8 @@ def parts_of(whole: Any) -> dict[int, Any]:
     return parts
 
 
-def hangers(model: Any) -> Iterator[tuple[ItemSlot, Any]]:
-    """Yield the places in which the submodules of a torch model hang, each with its submodule."""
+def submodule_places(model: Any) -> Iterator[tuple[ItemSlot, Any]]:
+    """Yield the places of the submodules of a torch model, each with its submodule."""
     for parent in model.modules():
         for name, module in list(parent._modules.items()):
             if module is not None:

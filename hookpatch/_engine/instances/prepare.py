@@ -10,9 +10,9 @@ from hookpatch._engine.instances.births import of_making
 from hookpatch._engine.instances.exchange import Exchange
 from hookpatch._engine.instances.living import Living
 from hookpatch._engine.instances.meant import Meant, OfInstances, is_method
-from hookpatch._engine.instances.methods import OnlyFor, for_one, goes_into_class
+from hookpatch._engine.instances.methods import OnlyFor, for_instance, goes_into_class
 from hookpatch._engine.instances.parts import parts_of
-from hookpatch._engine.instances.travel import hear, of_copies
+from hookpatch._engine.instances.travel import listen_for_states, of_copies
 from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.steps import is_dunder
@@ -28,14 +28,14 @@ __all__ = [
     "Exchange",
     "Living",
     "OnlyFor",
-    "awaited",
+    "awaited_module",
     "check",
-    "for_one",
-    "hear",
+    "for_instance",
+    "listen_for_states",
+    "object_of",
     "of_copies",
     "of_making",
     "prepared",
-    "whole",
 ]
 
 
@@ -54,7 +54,7 @@ def prepared(patch: Patch, module: ModuleType | None, owner: str, home: ModuleTy
     assert target.of_instances is not None
     place = target.steps.index(target.of_instances)
     cls = _class_at(Target(target.up_to(place)), module, owner)
-    parts = None if patch.of is None else parts_of(whole(patch, owner, home))
+    parts = None if patch.of is None else parts_of(object_of(patch, owner, home))
     meant = Meant(cls, target.of_instances.with_subclasses, parts)
     step = target.slot
     if step is target.of_instances:
@@ -66,7 +66,7 @@ def prepared(patch: Patch, module: ModuleType | None, owner: str, home: ModuleTy
         raise TargetRefused(patch.address, owner, f"{problem}; patch {of_class}")
     has_dict = cls.__dictoffset__ != 0
     if is_method(cls, name) and goes_into_class(patch):
-        slots = tuple(AttributeSlot(definer, name) for definer in meant.owners(name).all())
+        slots = tuple(AttributeSlot(definer, name) for definer in meant.owners(name).current_owners())
         for slot in slots:
             check_slot(patch, slot, own_beneath(slot), owner)
         return OfInstances(meant, name, slots, has_dict and cls.__weakrefoffset__ != 0)
@@ -83,10 +83,10 @@ def check(patch: Patch, module: ModuleType | None, owner: str) -> None:
     if of_instances.name:
         Living(of_instances, patch, owner, lambda slot: lambda: None).adopt_all()
     else:
-        Exchange(of_instances, patch, whole(patch, owner, None), owner)
+        Exchange(of_instances, patch, object_of(patch, owner, None), owner)
 
 
-def whole(patch: Patch, owner: str, home: ModuleType | None) -> Any:
+def object_of(patch: Patch, owner: str, home: ModuleType | None) -> Any:
     """Return the object given as of=: an object, or found by an address in an imported module."""
     if not isinstance(patch.of, Target):
         return patch.of
@@ -97,7 +97,7 @@ def whole(patch: Patch, owner: str, home: ModuleType | None) -> Any:
     return value
 
 
-def awaited(patch: Patch) -> str | None:
+def awaited_module(patch: Patch) -> str | None:
     """Return the name of the module whose import the search for parts awaits; None without a wait."""
     name = patch.of.module if isinstance(patch.of, Target) else None
     return None if name is None or imports.present(name) is not None else name

@@ -16,19 +16,19 @@ from hookpatch._engine.patch.patch import Patch, replace, wrap
 from hookpatch._engine.patch.target import Target
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.originals import beneath, originals
-from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro, put, same
+from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro, is_same_value, write_or_delete
 
 _WHY: Final = "keeps patches of instances out of their copies and pickles"
 
 
-# The listeners to new instances: our function in ``__setstate__`` calls all, since the function hides an inner one.
-_hearers: Final[dict[int, tuple[Meant, Born]]] = {}
+# The listeners to new instances. Of several patches only the outer ``__setstate__`` is called: it calls all listeners.
+_listeners: Final[dict[int, tuple[Meant, Born]]] = {}
 
 
-def hear(meant: Meant, born: Born) -> Callable[[], object]:
+def listen_for_states(meant: Meant, born: Born) -> Callable[[], object]:
     """Call ``born`` with each meant instance that gets a state by ``_set_state``; return the undo."""
-    _hearers[id(born)] = meant, born
-    return lambda: _hearers.pop(id(born), None)
+    _listeners[id(born)] = meant, born
+    return lambda: _listeners.pop(id(born), None)
 
 
 def of_copies(of: OfInstances, born: Born) -> Iterator[tuple[AttributeSlot, Patch]]:
@@ -36,13 +36,13 @@ def of_copies(of: OfInstances, born: Born) -> Iterator[tuple[AttributeSlot, Patc
 
     A slot is yielded once.
     """
-    for owner in of.meant.owners("__reduce_ex__").new():
+    for owner in of.meant.owners("__reduce_ex__").new_owners():
         yield _around(owner, "__reduce_ex__", partial(_reduce, of.name))
     for name in ("__copy__", "__deepcopy__"):
-        for owner in of.meant.owners(name).new():
+        for owner in of.meant.owners(name).new_owners():
             if along_mro(owner, name) is not ABSENT:
                 yield _around(owner, name, partial(_copied, of.name, of.meant, born))
-    for owner in of.meant.owners("__setstate__").new():
+    for owner in of.meant.owners("__setstate__").new_owners():
         slot = AttributeSlot(owner, "__setstate__")
         if beneath(slot) is ABSENT:
             yield slot, replace(Target.attribute(owner, "__setstate__"), _set_state, add=True, why=_WHY)
@@ -56,12 +56,12 @@ def _around(owner: type, name: str, wrapper: Any) -> tuple[AttributeSlot, Patch]
 
 def _reduce(name: str, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     reduced = wrapped(*args, **kwargs)
-    if type(reduced) is not tuple or len(reduced) < 3:  # made by a call: a state may not be taken
+    if type(reduced) is not tuple or len(reduced) < 3:  # a call alone makes the copy, without a state
         return reduced
     state = reduced[2]
     if (values := _values(name, instance)) is not None:
         in_slots = isinstance(along_mro(type(instance), name), KEPT)
-        if type(state) is tuple and len(state) == 2:  # of the __dict__, and of __slots__
+        if type(state) is tuple and len(state) == 2:  # the states of the __dict__ and of the __slots__
             parts = list(state)
             parts[in_slots] = _without(name, parts[in_slots], *values)
             state = tuple(parts)
@@ -80,7 +80,7 @@ def _values(name: str, instance: Any) -> tuple[Any, Any] | None:
 
 def _without(name: str, state: Any, ours: Any, original: Any) -> Any:
     """Return a state with the original value in place of our value; the same state if our value is absent."""
-    if not (state is None or isinstance(state, dict)) or not same((state or {}).get(name, ABSENT), ours):
+    if not (state is None or isinstance(state, dict)) or not is_same_value((state or {}).get(name, ABSENT), ours):
         return state
     return {key: value for key, value in {**(state or {}), name: original}.items() if value is not ABSENT} or None
 
@@ -89,8 +89,8 @@ def _copied(name: str, meant: Meant, born: Born, wrapped: Any, instance: Any, ar
     copied = wrapped(*args, **kwargs)
     if copied is not instance and type(copied) is type(instance):
         values, slot = _values(name, instance), AttributeSlot(copied, name)
-        if values is not None and same(slot.read(), values[0]):
-            put(slot, values[1])
+        if values is not None and is_same_value(slot.read(), values[0]):
+            write_or_delete(slot, values[1])
         if meant.takes(copied):
             born(copied)
     return copied
@@ -110,6 +110,6 @@ def _set_state(self: Any, state: Any) -> None:
         vars(self).update(parts[0])
     for name, value in (parts[1] or {}).items():
         AttributeSlot(self, name).write(value)
-    for meant, born in list(_hearers.values()):
+    for meant, born in list(_listeners.values()):
         if meant.takes(self):
             born(self)

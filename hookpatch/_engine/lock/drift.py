@@ -27,7 +27,7 @@ class Drift:
         self.lock: Final = lock
         self.policy: Final = policy
 
-    def look(self, patch: Patch, slot: Slot, owner: object) -> str | None:
+    def compare(self, patch: Patch, slot: Slot, owner: object) -> str | None:
         """Return the change of a target in words, or None; raise DriftError if the policy is *error*."""
         entry = self.lock.targets.get(key_of(patch) or "")
         if entry is None:

@@ -91,7 +91,7 @@ class Facts(TypedDict, total=False):
     only: Callable[[Any], object]
 
 
-class _Kept:
+class _SessionValues:
     """The values that sessions keep with a patch: no part of the declaration, and therefore no field."""
 
     __slots__ = ("_prepared",)
@@ -99,7 +99,7 @@ class _Kept:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patch(_Kept):
+class Patch(_SessionValues):
     """A declared change of a target. Frozen.
 
     Attributes:

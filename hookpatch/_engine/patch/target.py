@@ -88,15 +88,15 @@ class Target:
         """
         if not isinstance(name, str):
             raise TargetSyntaxError(describe(owner), f"has an attribute's name that is {a_kind(name)}, not text")
-        return cls.made(None, owner, (Attribute(name),))
+        return cls.of_steps(None, owner, (Attribute(name),))
 
     @classmethod
     def item(cls, mapping: object, key: object) -> Target:
         """Return the target for the entry ``key`` of a mapping or list at hand."""
-        return cls.made(None, mapping, (Item(key),))
+        return cls.of_steps(None, mapping, (Item(key),))
 
     @classmethod
-    def made(cls, module: str | None, start: object, steps: tuple[Step, ...]) -> Target:
+    def of_steps(cls, module: str | None, start: object, steps: tuple[Step, ...]) -> Target:
         """Return the target of steps from a module, or from an object at hand: no address is read."""
         target = object.__new__(cls)
         for name, value in (("module", module), ("steps", steps), ("start", start)):

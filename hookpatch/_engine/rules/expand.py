@@ -127,5 +127,5 @@ def _addresses(modules: Iterable[tuple[str, ModuleType]], pattern: str, steps: t
 def _loosely(modules: Iterable[tuple[str, ModuleType]], pattern: str, steps: tuple[Step, ...]) -> list[Match]:
     if any(isinstance(step, Instances) for step in steps):
         return []
-    target = Target.made(pattern, None, steps)
+    target = Target.of_steps(pattern, None, steps)
     return [match for name, module in modules for match in matches_in(target, name, module) if not match.problem]

@@ -65,7 +65,7 @@ class _Way(NamedTuple):
     @property
     def target(self) -> Target:
         """The address of the object."""
-        return Target.made(self.module, self.start if self.module is None else None, self.steps)
+        return Target.of_steps(self.module, self.start if self.module is None else None, self.steps)
 
 
 def modules_of(rule: Target) -> list[tuple[str, ModuleType]]:
@@ -73,7 +73,7 @@ def modules_of(rule: Target) -> list[tuple[str, ModuleType]]:
     if rule.module is None:
         return []
     if "*" not in rule.module:
-        module = imports.named(rule.module)
+        module = imports.module_named(rule.module)
         return [] if module is None else [(rule.module, module)]
     return [pair for pair in imports.matching(rule.module) if not pair[0].endswith("__")]
 
@@ -213,7 +213,7 @@ class _Walk:
 def _way_to(cls: type, texts: tuple[Any, ...]) -> _Way:
     """Return the way to a class: from the class's module, if the names lead to the class, else the class at hand."""
     name, path = describe(cls).split(":", 1)
-    owner: Any = (module := imports.named(name))
+    owner: Any = (module := imports.module_named(name))
     for part in path.split("."):
         owner = vars(owner).get(part) if isinstance(owner, (ModuleType, type)) else None
     if owner is cls:
@@ -238,7 +238,7 @@ def _item(key: Any) -> Item:
     """Return the step of a key: as a literal if Python has a literal, else as the address of a class or function."""
     if isinstance(key, (type, FunctionType)):
         name, path = describe(key).split(":", 1)
-        owner: Any = imports.named(name)
+        owner: Any = imports.module_named(name)
         for part in path.split("."):
             owner = vars(owner).get(part) if isinstance(owner, (ModuleType, type)) else None
         return Item(Target(f"{name}:{path}")) if owner is key else Item(key)
@@ -254,7 +254,7 @@ def is_nameable(target: Target) -> bool:
 def _value_of_key(step: Item) -> Any:
     if not isinstance(step.key, Target):
         return step.key
-    module = imports.named(str(step.key.module))
+    module = imports.module_named(str(step.key.module))
     way = _Way(step.key.module, module, (), ())
     value: Any = MISSING if module is None else module
     for part in step.key.steps:

@@ -16,7 +16,7 @@ from weakref import ReferenceType, ref
 from hookpatch._engine.site.stand_in import keep_alive
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.item import ItemSlot
-from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner, put, same
+from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner, is_same_value, write_or_delete
 
 # Values of these types are shared all over a program: an equal value in the slot may come from any code.
 _PLAIN: Final = (str, bytes, int, float, complex, tuple, frozenset, type(None), type(ABSENT))
@@ -55,9 +55,9 @@ class LateRestore:
     def is_covered(self) -> bool:
         """True when the slot does not hold the original."""
         slot = self.slot
-        return slot is not None and not same(slot.read(), self._original)
+        return slot is not None and not is_same_value(slot.read(), self._original)
 
-    def look(self) -> bool:
+    def try_to_restore(self) -> bool:
         """Restore the slot if the slot holds one of our wrappers; return True at the end of the wait."""
         slot, ours = self.slot, self._living()
         if slot is None or not ours:
@@ -68,7 +68,7 @@ class LateRestore:
             is_watched = is_recognisable(foreign) and _is_plainly_set(slot)
             self._foreign = weakly(foreign, lambda _: _on_death(late_restore)) if is_watched else None
             return False
-        put(slot, self._original)
+        write_or_delete(slot, self._original)
         self._on_restored()
         return True
 
@@ -99,7 +99,7 @@ class LateRestore:
 # Called when a foreign value has died, in any thread.
 on_foreign_death: Final[list[Callable[[LateRestore], None]]] = []
 waiting: Final[set[ReferenceType[LateRestore]]] = set()
-_unborne: Final[set[LateRestore]] = set()  # kept alive here, since our value cannot
+_unborne: Final[set[LateRestore]] = set()  # late restores that no wrapper of ours can keep alive
 
 
 def late_restores() -> list[LateRestore]:

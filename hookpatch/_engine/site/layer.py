@@ -108,13 +108,15 @@ class Layer:
         # session, and in all the slots of the patch.
         self._derived: Final = _NONE if patch.verb not in MAKING_VERBS else {} if derived is None else derived
         self._count: Final = count
-        self._counted: Final[dict[int, Any]] = _NONE if count is None else {}  # by the number of the value
-        self._narrowed: Final[dict[int, tuple[Any, Any]]] = _NONE if only is None else {}  # by the value below
+        self._counted: Final[dict[int, Any]] = _NONE if count is None else {}  # by the id of the value
+        self._narrowed: Final[dict[int, tuple[Any, Any]]] = (
+            _NONE if only is None else {}
+        )  # by the id of the value below
         self.ended = False
         self.is_left_out = False
         self.without_effect = ""
         self._injector: Callable[[Sequence[Given]], Wrapper] | None = None
-        # The arguments that outer layers give, and gave of late, by the rank of the layer and the name.
+        # The arguments given by outer layers, also by layers that have ended, by the rank of the layer and the name.
         self._left: dict[tuple[tuple[int, ...], str], Given] = _NONE
         self.notes: Notes | None = None
         self.home: tuple[Slot, Any] | None = None
@@ -151,7 +153,7 @@ class Layer:
         if self.patch.verb == "replace":
             is_itself = isinstance(slot, FunctionSlot) and inner(self.patch.change) is slot.owner
             change = below if is_itself else self.patch.change  # code in place calls the value below, not itself
-            self._note_effect(_STOOD_THERE if alike(change, below) else "")
+            self._note_effect(_HELD_ALREADY if alike(change, below) else "")
             if type(change) is cached_property and change.attrname is None:
                 _tell_its_name(change, slot)
             return self._as_narrowed(below, self._as_counted(change, slot), inherited)
@@ -168,7 +170,7 @@ class Layer:
             if isinstance(inner(new_value), (FunctionType, type)):
                 _derived_values[id(inner(new_value))] = inner(new_value)
         new_value = self._derived[id(below)][1]
-        self._note_effect(_GAVE_BACK if alike(new_value, below) else "")
+        self._note_effect(_RETURNED_ORIGINAL if alike(new_value, below) else "")
         return self._as_narrowed(below, self._as_counted(new_value, slot), inherited)
 
     def _new_value(self, below: Any, slot: Slot) -> Any:
@@ -242,8 +244,8 @@ class Layer:
             for giver, names in giving
             for name in names
         }
-        # A running call may have come through an ended layer, and then through a layer that left the value alone: the
-        # value of the ended layer counts in the calls in which another layer gives as well.
+        # A running call may carry the argument of an outer layer that has ended meanwhile: the layers between left the
+        # argument alone. This layer leaves the argument alone, too, if another outer layer gives the same parameter.
         givers = [self, *(giver for giver, _ in giving)]
         earlier = {key: entry for layer in reversed(givers) for key, entry in layer._left.items() if key not in current}
         late = [(key, (name, is_it, is_given[name])) for key, (name, is_it, _) in earlier.items() if name in is_given]
@@ -276,7 +278,7 @@ class Layer:
         return next((below for below, value in derived if derived_value is self._counted.get(id(value), value)), ABSENT)
 
     @property
-    def put(self) -> tuple[Any, ...]:
+    def values_in_slots(self) -> tuple[Any, ...]:
         """The values that the layer has put into slots; empty for a layer that runs around calls."""
         if self.wraps:
             return ()
@@ -373,9 +375,9 @@ class _AnyOf:
         return any(self._gates)
 
 
-_MOST: Final = 32  # arguments of ended layers that a layer knows
-_STOOD_THERE: Final = "without effect: the slot held this value already"
-_GAVE_BACK: Final = "without effect: the factory returned the original"
+_MOST: Final = 32  # the number of arguments of ended layers that a layer recognises
+_HELD_ALREADY: Final = "without effect: the slot held this value already"
+_RETURNED_ORIGINAL: Final = "without effect: the factory returned the original"
 
 
 def _tell_its_name(value: Any, slot: Slot) -> None:

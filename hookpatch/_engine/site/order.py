@@ -65,7 +65,7 @@ class Hidden(NamedTuple):
     Attributes:
         outer: the layer that keeps the calls away.
         text: the reason in words, with the owner of the outer layer.
-        is_meant: True if somebody chose the outer layer over this one: by a declared place, in a later session, by hand
+        is_meant: True if the outer layer was chosen over this layer: by a declared place, in a later session, by hand
             over a plugin, or for some calls alone.
     """
 
@@ -172,19 +172,19 @@ def _check_cycles(outside: Mapping[Layer, Sequence[Layer]], site: object) -> Non
 
 def _waits(layer: Layer, outer: Layer) -> bool:
     """Return True if a layer itself declares a place inside another layer."""
-    return _named(outer, layer.patch.after) is not None
+    return _name_of_plugin(outer, layer.patch.after) is not None
 
 
 def _declared(outer: Layer, inner: Layer) -> str | None:
     """Return the declaration, in words, that puts a layer outside another; None without a declaration."""
-    if name := _named(inner, outer.patch.before):
+    if name := _name_of_plugin(inner, outer.patch.before):
         return f"{outer.owner} declares before='{name}'"
-    if name := _named(outer, inner.patch.after):
+    if name := _name_of_plugin(outer, inner.patch.after):
         return f"{inner.owner} declares after='{name}'"
     return None
 
 
-def _named(layer: Layer, names: Sequence[str]) -> str | None:
+def _name_of_plugin(layer: Layer, names: Sequence[str]) -> str | None:
     """Return the first name, with or without ``@distribution``, that means the plugin of a layer."""
     if layer.plugin is None or not names:
         return None

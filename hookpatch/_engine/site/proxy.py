@@ -50,12 +50,12 @@ class _Step(wrapt.CallableObjectProxy[Any]):
 def _around(inner: Wrapper, layer: Layer, call: Wrapper) -> Wrapper:
     """Return a wrapper that runs the call of a layer around another wrapper."""
 
-    def run(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    def run_layer(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         below = wrapped if inner is pass_through else _Step(wrapped, instance, inner)
         return (pass_through if layer.ended else call)(below, instance, args, kwargs)
 
-    name_frames(cast(FunctionType, run), layer.patch.address, layer.owner)
-    return run
+    name_frames(cast(FunctionType, run_layer), layer.patch.address, layer.owner)
+    return run_layer
 
 
 def _calling(wrapper: Wrapper, below: Any) -> Any:
@@ -87,10 +87,10 @@ class Proxy(wrapt.FunctionWrapper[Any, Any]):
         super().__init__(value, dispatch)
         self._self_outermost = outermost
         self._self_reference = reference
-        self._self_borne: list[object] = []  # objects that it keeps alive
+        self._self_kept_alive: list[object] = []  # the objects that this proxy keeps alive
         self._self_point(())
 
-    # Named as wrapt demands: another name would hide an attribute of the value.
+    # wrapt keeps names that begin with _self_ on the proxy: another name would hide an attribute of the value.
     def _self_point(self, layers: Sequence[Layer]) -> None:
         """Run these layers from now on, the outermost first."""
         self._self_layers = tuple(layers)  # read by why()

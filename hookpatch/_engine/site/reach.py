@@ -18,15 +18,15 @@ from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.layer import derived
 from hookpatch._engine.site.sites import over, site_at
 from hookpatch._engine.site.slot_state import Former
-from hookpatch._engine.site.stand_in import binds, is_ours
+from hookpatch._engine.site.stand_in import binds, is_our_wrapper
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot, innermost
 from hookpatch._engine.slots.guard import getter_of
 from hookpatch._engine.slots.holders import Holder, holders
 from hookpatch._engine.slots.originals import originals, own_beneath
 from hookpatch._engine.slots.part import ClassSlot, PartSlot
-from hookpatch._engine.slots.referrers import works
-from hookpatch._engine.slots.slot import ABSENT, Slot, inner, put
+from hookpatch._engine.slots.referrers import lists_references
+from hookpatch._engine.slots.slot import ABSENT, Slot, inner, write_or_delete
 from hookpatch._engine.slots.trial import THIS_PYTHON, functions_change_inside
 from hookpatch.errors import TargetRefused
 
@@ -68,7 +68,7 @@ class Everywhere:
             problem, remedy = f"only_in= names the modules to go to, and {missing}", "correct the name"
         elif self.own is ABSENT:
             return
-        elif not (functions_change_inside() if is_in_place else works()):
+        elif not (functions_change_inside() if is_in_place else lists_references()):
             problem = f"reach='everywhere' relies on what {THIS_PYTHON} does otherwise than hookpatch knows"
         elif is_in_place and HOOK in own_beneath(FunctionSlot(referent, binds=False)).co_varnames:
             problem, remedy = (
@@ -121,7 +121,7 @@ class Everywhere:
         """The callables and values of the session's patches, each once."""
         return [*{id(change): change for change in self.changes}.values()]
 
-    def held(self) -> list[Any]:
+    def searched_objects(self) -> list[Any]:
         """Return the objects for the search of holders; empty for a Python function changed in place."""
         return [] if self.own is ABSENT or self._is_in_place else [self._referent]
 
@@ -198,7 +198,8 @@ def restore_copies(
     originals_of = {
         id(former.value): former.original
         for former in former_values
-        if former.value is not former.original and (is_ours(former.value) or (came and is_recognisable(former.value)))
+        if former.value is not former.original
+        and (is_our_wrapper(former.value) or (came and is_recognisable(former.value)))
     }
     if not originals_of:
         return
@@ -207,7 +208,7 @@ def restore_copies(
         # Leave a value passed to replace() alone in modules that were imported before the session, and in the module
         # that defines the value. Only a module imported during the session can have copied the value from the slot.
         # A wrapper of ours is restored everywhere: an older module may have been reloaded.
-        is_foreign = not is_ours(our_value) and (
+        is_foreign = not is_our_wrapper(our_value) and (
             holder.root not in came or holder.root == getattr(our_value, "__module__", None)
         )
         if slot is None or holder.root is None or is_foreign or slot.key in originals:
@@ -215,7 +216,7 @@ def restore_copies(
         if isinstance(slot, PartSlot) and originals_of[id(our_value)] is ABSENT:
             continue  # a method bound to an added function
         try:
-            put(slot, originals_of[id(holder.thing)])
+            write_or_delete(slot, originals_of[id(holder.thing)])
         except Exception as error:  # collected: the other copies follow
             if is_interrupt(error):
                 raise

@@ -66,7 +66,7 @@ class SlotBefore:
                 if stand_in is not None and run:
                     stand_in = self._stand_in_for_run(stand_in, run, layers, own)
                     runs.append((stand_in, run))
-                    value, run = stand_in.seen, []
+                    value, run = stand_in.value_for_outer, []
                     if layer.patch.verb in MAKING_VERBS:
                         stand_in.derived_by |= {layer.rank}
                 stand_in = None

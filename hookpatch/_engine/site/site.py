@@ -29,9 +29,9 @@ from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import leads_to
 from hookpatch._engine.slots.lazy import KNOWS_LAZY, follow, is_imported_lazily, lazy_names
 from hookpatch._engine.slots.originals import began, originals, reading
-from hookpatch._engine.slots.slot import Slot, inner, same
+from hookpatch._engine.slots.slot import Slot, inner, is_same_value
 
-_Layers: TypeAlias = Sequence[Layer]  # never changed: a layer more or less makes another list
+_Layers: TypeAlias = Sequence[Layer]  # never changed in place: a layer that comes or goes makes a new list
 _Edit: TypeAlias = Callable[[_Layers], _Layers]
 covered: Final[set[Site]] = set()  # sites with a foreign value in the slot in place of our value
 
@@ -69,7 +69,7 @@ class Alone:
         self.call: Final = layer.call
         self.written: Final = (weakly(self.value),) if is_recognisable(self.value) else ()
         layer.end()
-        self.references: Final = sys.getrefcount(self.value)  # asked in the same way by ``lay_again``
+        self.references: Final = sys.getrefcount(self.value)  # counted in the same way by ``lay_again``
 
 
 @final
@@ -140,7 +140,7 @@ class Site:
         return any(stand_in.adds_no_frame(layer) for stand_in in runs)
 
     def may_be_copied(self, former: Former) -> bool:
-        """Return False if only the former state holds our value from the slot."""
+        """Return False if the former state alone refers to our value: no code has copied the value from the slot."""
         spare = self._spare
         return spare is None or spare.value is not former.value or not spare.is_held_by(1)
 
@@ -157,7 +157,9 @@ class Site:
         )
 
     def restore(self, layer: Layer, note: Callable[[Ending], None], on_restored: Callable[[], None]) -> Ending:
-        """Remove a layer; return the ending of the slot, and call ``note`` with the ending. Layers may be left out.
+        """Remove a layer; call ``note`` with the ending of the slot, and return the ending.
+
+        Other layers are left out if they do not fit without the removed layer.
 
         If a foreign value covers our value, the slot is restored late, with a call of ``on_restored``.
 
@@ -253,7 +255,7 @@ class Site:
 
     def refresh(self) -> None:
         """Put all layers over the present value of the slot after a new execution of the module."""
-        if not (lock := self.lock).take():
+        if not (lock := self.lock).take_turn():
             return lock.later(self.refresh)
         try:
             self._finish()
@@ -264,7 +266,7 @@ class Site:
                 # Functions imported before the reload stay patched as long as our layers last.
                 self._retired = keep_pointed(self._stand_ins, self._retired)
                 self._read_original()
-            self._layers = _not_ended(self._layers)  # another list: a running computation starts again
+            self._layers = _not_ended(self._layers)  # a new list: another thread's computation starts again
             began(self._state)
         finally:
             lock.end()
@@ -274,7 +276,7 @@ class Site:
 
     def look_again(self, waiting: Sequence[LateRestore]) -> None:
         """Write our value if the covering foreign value has gone. Never wait for the lock."""
-        if (lock := self.lock).take(wait=False):
+        if (lock := self.lock).take_turn(wait=False):
             try:
                 self._finish()
                 self._restore_late(waiting)
@@ -302,10 +304,10 @@ class Site:
 
     def values_of(self, layer: Layer) -> list[Any]:
         """Return the values of a layer: the values put into the slot, or the wrappers of ours that run the layer."""
-        return [*layer.put, *(stand_in.value for stand_in in self.stand_ins if layer in stand_in.layers)]
+        return [*layer.values_in_slots, *(stand_in.value for stand_in in self.stand_ins if layer in stand_in.layers)]
 
     def _is_of(self, layer: Layer, value: Any) -> bool:
-        """Return True if a value is one of a layer."""
+        """Return True if a value is one of the layer's values."""
         values = filter(is_recognisable, self.values_of(layer))
         return any(inner(own_value) is inner(value) for own_value in values)
 
@@ -320,11 +322,11 @@ class Site:
             with _owners_errors_suppressed:
                 slot = late_restore.slot
                 is_here = slot is not None and slot.key == self.slot.key
-                if is_here and not (self._layers and self._state.is_ours) and late_restore.look():
+                if is_here and not (self._layers and self._state.holds_our_value) and late_restore.try_to_restore():
                     late_restore.forget()
         if self._layers:
             with _owners_errors_suppressed:
-                self._put(self._state.wanted, self._layers)
+                self._write_value(self._state.wanted, self._layers)
 
     def _read_original(self) -> None:
         self._state.read_original()
@@ -335,7 +337,7 @@ class Site:
         # Factories are foreign code, called without the lock: a factory may import a module while another thread
         # imports the same module and waits for the lock. If another thread has changed the site meanwhile, try again.
         while True:
-            if not (lock := self.lock).take():
+            if not (lock := self.lock).take_turn():
                 return lock.later(partial(self._change, edit, note))
             try:
                 self._finish()
@@ -362,7 +364,7 @@ class Site:
                     raise
                 continue  # the layers did not fit the site while another thread changed it
             lock = self.lock
-            lock.take()
+            lock.take_turn()
             try:
                 self._finish()
                 # Without layers a reload may have changed the original while a factory ran.
@@ -425,7 +427,7 @@ class Site:
                 began(self._state)
                 self._lazy = lazy_names(self.slot)
             try:
-                self._put(new_state.value, layers, adding)  # first: the owner may refuse the value
+                self._write_value(new_state.value, layers, adding)  # first: the owner may refuse the value
             except Exception as error:
                 if not self._layers and not is_interrupt(error):
                     originals.pop(self.slot.key, None)
@@ -441,7 +443,7 @@ class Site:
         self._stand_ins, self._layers, self._state.wanted = stand_ins, layers, new_state.value
         try:
             if not adding:
-                self._put(new_state.value, layers)
+                self._write_value(new_state.value, layers)
         except Exception:
             if layers:
                 covered.add(self)  # the next look tries again
@@ -455,9 +457,9 @@ class Site:
             if len(dropped) == 1 and self._ending == "restored":
                 self._spare = dropped[0]
 
-    def _put(self, value: Any, layers: Sequence[Layer], adding: bool = False) -> None:
+    def _write_value(self, value: Any, layers: Sequence[Layer], adding: bool = False) -> None:
         before = self._state.value
-        self._state.put(value, layers, adding)
+        self._state.write(value, layers, adding)
         if self._lazy and not adding:
             follow(self._lazy, before, self._state.value)
         (covered.add if self._state.is_covered else covered.discard)(self)
@@ -479,7 +481,7 @@ def _overwritten_home(home: Slot, own: Any, function: Any) -> tuple[Slot, Any] |
         return state.overwritten_by(lambda referent: inner(referent) is function)  # the slot is patched as well
     if leads_to(value, function):
         return None
-    return (home, value) if same(value, home.read()) else None  # else another thread's patch ended just now
+    return (home, value) if is_same_value(value, home.read()) else None  # else another thread's patch ended just now
 
 
 class _Suppressing:

@@ -93,10 +93,10 @@ def newly_hidden(site: Site, layer: Layer) -> list[tuple[Layer, Hidden]]:
 
 def patched() -> list[Site]:
     """Return the sites with layers, without dead instances, although other code may hold these sites."""
-    return [site for site in known() if site.layers and site.slot.owner is not None]
+    return [site for site in all_sites() if site.layers and site.slot.owner is not None]
 
 
-def known() -> list[Site]:
+def all_sites() -> list[Site]:
     """Return all sites, with layers or without."""
     with lock:
         return list(_sites.values())

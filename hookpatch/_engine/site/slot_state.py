@@ -11,16 +11,16 @@ from typing import Any, Final, Literal, TypeAlias, final
 from hookpatch._engine.calls.kept import keeps
 from hookpatch._engine.site.late_restore import LateRestore, is_recognisable, weakly
 from hookpatch._engine.site.layer import Layer
-from hookpatch._engine.site.stand_in import is_ours
+from hookpatch._engine.site.stand_in import is_our_wrapper
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.item import ItemSlot
 from hookpatch._engine.slots.originals import beneath_proxies
-from hookpatch._engine.slots.slot import ABSENT, Slot, inner, put, same
+from hookpatch._engine.slots.slot import ABSENT, Slot, inner, is_same_value, write_or_delete
 from hookpatch.errors import TargetRefused
 
 Ending: TypeAlias = Literal["restored", "unlinked", "dormant", "displaced"]
 
-_LAST: Final = 32  # as many of the values that we wrote are recognised later
+_LAST: Final = 32  # the number of our last values that are recognised later
 
 
 @final
@@ -50,7 +50,7 @@ class SlotState:
 
     def __init__(self, slot: Slot) -> None:
         self.slot: Final = slot
-        # Other threads may look before read_original has run.
+        # Another thread may read these values before read_original has run.
         self.original: Any = ABSENT
         self.base: Any = ABSENT
         self.value: Any = ABSENT
@@ -65,7 +65,7 @@ class SlotState:
         original: Any = self.slot.read()
         self.original = self.base = original
         if original is ABSENT and not isinstance(self.slot.owner, ModuleType):
-            self.base = self.slot.inherited()  # now: later some owners return our value here
+            self.base = self.slot.inherited()  # read now: after our write some owners return our value here
         if isinstance(self.slot, FunctionSlot):
             self.base = self.slot.copy_with(original)
         self.writing = None
@@ -79,7 +79,7 @@ class SlotState:
         if self.base is ABSENT and isinstance(self.slot.owner, ModuleType):
             self.base = self.slot.inherited()
 
-    def put(self, value: Any, layers: Sequence[Layer], adding: bool) -> None:
+    def write(self, value: Any, layers: Sequence[Layer], adding: bool) -> None:
         """Write the value for these layers, or the original without layers. A foreign value is never overwritten.
 
         Raises:
@@ -89,7 +89,7 @@ class SlotState:
         current = self.slot.read()
         if current is value:
             # Foreign code has written this value. The same code may have saved our last value, and write that later.
-            is_ours = same(self.value, value) or (self.writing is not None and self.writing[0] is value)
+            is_ours = is_same_value(self.value, value) or (self.writing is not None and self.writing[0] is value)
             self.may_come_back = self.may_come_back or not is_ours
             self.value, self.writing = value, None
             return
@@ -104,18 +104,18 @@ class SlotState:
                 raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem} {remedy}")
             self.is_covered = True
             return
-        iswritten = place is not self.slot and place.read() is value  # inside a foreign proxy, at an earlier look
-        if not iswritten:
+        is_written = place is not self.slot and place.read() is value  # inside a foreign proxy, by an earlier write
+        if not is_written:
             self.writing = (value,)
             if layers and is_recognisable(value):
                 self.written = (*self.written, weakly(value))[-_LAST:]
-            put(place, value)
-        if layers and not same(place.read(), value):
+            write_or_delete(place, value)
+        if layers and not is_same_value(place.read(), value):
             if self.value is not ABSENT:
-                put(place, self.value)
+                write_or_delete(place, self.value)
             else:
                 with suppress(AttributeError, LookupError):  # the owner may keep the value elsewhere: torch modules do
-                    put(place, ABSENT, unseen=True)
+                    write_or_delete(place, ABSENT, unseen=True)
             problem = f"{self.slot} does not keep a new value"
             raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem}; patch the source of the value")
         self.value, self.writing = value, None
@@ -124,10 +124,10 @@ class SlotState:
     @property
     def is_intact(self) -> bool:
         """True when the slot holds our value, or the original without layers."""
-        return same(self.slot.read(), self.value)
+        return is_same_value(self.slot.read(), self.value)
 
     @property
-    def is_ours(self) -> bool:
+    def holds_our_value(self) -> bool:
         """True when the slot holds our value."""
         return self.value is not self.original and self.slot.read() is self.value
 
@@ -135,7 +135,7 @@ class SlotState:
     def is_foreign(self) -> bool:
         """True when the slot holds a foreign value."""
         value = self.slot.read()
-        return not same(value, self.value) and same(value, self.slot.read())
+        return not is_same_value(value, self.value) and is_same_value(value, self.slot.read())
 
     def overwritten_by(self, is_enough: Callable[[Any], bool]) -> tuple[Slot, Any] | None:
         """Return the slot and the foreign value in it that does not lead to our value; None if our value is in force.
@@ -144,8 +144,12 @@ class SlotState:
         Takes no lock: a report may be asked for in the midst of a change.
         """
         value = self.slot.read()
-        writing = self.writing  # another thread may be at it
-        if same(value, self.value) or (writing is not None and same(value, writing[0])) or self._is_known(value):
+        writing = self.writing  # read once: another thread may change the attribute
+        if (
+            is_same_value(value, self.value)
+            or (writing is not None and is_same_value(value, writing[0]))
+            or self._is_known(value)
+        ):
             return None
         ours = inner(self.wanted)
         ours = ours if is_recognisable(ours) else ABSENT  # foreign code may hold an equal value by chance
@@ -153,7 +157,7 @@ class SlotState:
             value, lambda referent: inner(referent) is ours or is_enough(referent)
         ):
             return None
-        return (self.slot, value) if same(value, self.slot.read()) else None
+        return (self.slot, value) if is_same_value(value, self.slot.read()) else None
 
     @property
     def stood(self) -> list[Any]:
@@ -162,18 +166,18 @@ class SlotState:
         return [value for value in (self.original, self.base, *written) if value is not None]
 
     def _is_known(self, value: Any) -> bool:
-        """Return True if a value is the original or one of our values."""
-        if same(value, self.value) or any(weak() is value for weak in self.written if value is not None):
+        """Return True if a value is the original, our value, or one of our last values."""
+        if is_same_value(value, self.value) or any(weak() is value for weak in self.written if value is not None):
             return True
         # Or a wrapper of ours for the same original in another slot, copied from there by a reload.
-        wrapped = getattr(value, "__wrapped__", ABSENT) if is_ours(value) else ABSENT
+        wrapped = getattr(value, "__wrapped__", ABSENT) if is_our_wrapper(value) else ABSENT
         return wrapped is not ABSENT and wrapped is self.original
 
     def end(self) -> Ending:
         """Return the ending of the slot, after the last layer has ended."""
         value = self.slot.read()
         self.value = self.original
-        if same(value, self.original):
+        if is_same_value(value, self.original):
             return "restored"
         if beneath_proxies(value, lambda wrapped: wrapped is self.original) is not None:
             return "unlinked"
@@ -182,5 +186,5 @@ class SlotState:
     def restore_later(self, on_restored: Callable[[], None]) -> None:
         """Restore the slot when it holds one of our values again; ``on_restored`` is called after that."""
         late_restore = LateRestore(self.slot, self.written, self.original, on_restored)
-        if not late_restore.look():
+        if not late_restore.try_to_restore():
             late_restore.wait()

@@ -21,7 +21,7 @@ from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.slot import Slot, inner
 from hookpatch._engine.slots.trial import functions_stand_in
 
-_NOBODY: Final[frozenset[tuple[int, ...]]] = frozenset()
+_NO_RANKS: Final[frozenset[tuple[int, ...]]] = frozenset()
 _NO_TRAMPOLINES: Final[dict[Layer, Trampoline]] = {}  # shared: an empty dict for each patch takes 64 bytes
 
 
@@ -41,7 +41,7 @@ class StandIn:
     def __init__(self, base: Any, slot: Slot, own: bool) -> None:
         self.base: Final = base
         self.layers: Sequence[Layer] = ()
-        self.derived_by = _NOBODY
+        self.derived_by = _NO_RANKS
         self._inner = _NO_TRAMPOLINES  # replaced, never changed: other threads read the dict
         self._top: Trampoline | None = None
         self._callee: Any = inner(base)
@@ -98,7 +98,7 @@ class StandIn:
         return None if self._top is None or isinstance(self.value, Swap) else self._top.link
 
     @property
-    def seen(self) -> Any:
+    def value_for_outer(self) -> Any:
         """The value for an outer layer: for a function changed in place the trampoline, else the wrapper."""
         return self._top.function if isinstance(self.value, Swap) and self._top is not None else self.value
 
@@ -148,7 +148,7 @@ class StandIn:
         is_plain = type(callee) is FunctionType and self._bottom is callee  # isinstance is true for a foreign proxy
         if not is_plain or isinstance(self.value, Swap) or callee.__closure__ or is_changed_in_place(callee):
             return None
-        if (arguments := _given(layers, callee if self._binds else None)) is None:
+        if (arguments := _arguments_of(layers, callee if self._binds else None)) is None:
             return None
         return shortcut(callee, *arguments, trampoline.function.__code__.co_freevars)
 
@@ -157,9 +157,9 @@ class StandIn:
         bottom = self._bottom
         if not layers or bottom is not self.base or type(bottom) is not FunctionType:
             return None
-        arguments = _given(layers, bottom if self._binds else None) if self.value.takes_code_of(bottom) else None
+        arguments = _arguments_of(layers, bottom if self._binds else None) if self.value.takes_code_of(bottom) else None
         if arguments is None or arguments[1]:
-            return None  # other defaults would be seen
+            return None  # a caller would see other defaults
         if (short := shortcut(bottom, *arguments, ())) is None or short.defaults is not bottom.__defaults__:
             return None
         return short.code if short.keyword_defaults is bottom.__kwdefaults__ else None
@@ -172,7 +172,7 @@ class StandIn:
         return trampoline is not None and (trampoline.is_short or (self._top is not None and self._top.is_short))
 
 
-def _given(layers: Sequence[Layer], method: FunctionType | None) -> tuple[dict[str, Any], dict[str, Any]] | None:
+def _arguments_of(layers: Sequence[Layer], method: FunctionType | None) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """Return the arguments that layers inject and default; None for other layers, repeats, or a method's self."""
     arguments: tuple[dict[str, Any], dict[str, Any]] = {}, {}
     names = set(method.__code__.co_varnames[:1]) if method is not None else set()
@@ -199,7 +199,7 @@ def keep_pointed(
         retired = reuse(stand_ins, retired)
     for stand_in in stand_ins:
         if stand_in.layers:
-            _borne(stand_in.value).append(stand_in)
+            _kept_alive_by(stand_in.value).append(stand_in)
             retired = [*retired, ref(stand_in)]
     return retired
 
@@ -210,19 +210,19 @@ def reuse(stand_ins: Sequence[StandIn], retired: Sequence[ReferenceType[StandIn]
     for _, stand_in in living:
         if stand_in in stand_ins:
             with suppress(ValueError):  # an interrupted change is repeated
-                _borne(stand_in.value).remove(stand_in)
+                _kept_alive_by(stand_in.value).remove(stand_in)
     return [weak for weak, stand_in in living if stand_in not in stand_ins]
 
 
 def keep_alive(value: object, companion: object) -> bool:
     """Keep an object alive as long as a wrapper of ours; return False if the value is no wrapper of ours."""
-    if is_ours(value):
-        _borne(value).append(companion)
+    if is_our_wrapper(value):
+        _kept_alive_by(value).append(companion)
         return True
     return False
 
 
-def is_ours(value: object) -> bool:
+def is_our_wrapper(value: object) -> bool:
     """Return True if a value is a wrapper of ours."""
     callee = inner(value)
     if type(callee) is FunctionType:
@@ -235,12 +235,12 @@ def is_proxy(value: object) -> bool:
     return getattr(type(inner(value)), "__module__", None) == "hookpatch._engine.site.proxy"
 
 
-def _borne(value: Any) -> list[object]:
+def _kept_alive_by(value: Any) -> list[object]:
     """Return the list of the objects that a wrapper keeps alive."""
     callee = value.keyword_defaults[HOOK] if type(value) is Swap else inner(value)
     if type(callee) is FunctionType:
         return cast("list[object]", vars(callee).setdefault(HOOK, []))
-    return cast("list[object]", callee._self_borne)
+    return cast("list[object]", callee._self_kept_alive)
 
 
 def binds(slot: Slot, value: Any) -> bool:

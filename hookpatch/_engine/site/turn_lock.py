@@ -42,7 +42,7 @@ class SiteLock(Turn):
         super().__init__()
         self._later: deque[Callable[[], None]] | None = None
 
-    def take(self, wait: bool = True) -> bool:
+    def take_turn(self, wait: bool = True) -> bool:
         """Return True if the lock was taken for the calling function until ``end``.
 
         False if this thread has the lock, or if another thread has the lock and ``wait`` is False.

@@ -26,7 +26,7 @@ class AttributeSlot:
         self.owner = owner
         self.name: Final = name
         self.key: Final[tuple[Any, ...]] = ("attribute", id(owner), name)
-        self._forwarded: tuple[Any] | None = None  # the original of a forwarded attribute, while ours is set
+        self._forwarded: tuple[Any] | None = None  # the original of a forwarded attribute, while our value is set
         member = along_mro(type(owner), name)
         self._member: Final = member if isinstance(member, KEPT) and name != "__dict__" else None
 
@@ -107,7 +107,7 @@ class AttributeSlot:
         return is_its_own and along_mro(kind, "__setattr__") is along_mro(plain or kind, "__setattr__")
 
     def exchange(self, before: Any, value: Any) -> bool:
-        """Set another value in a plain slot in place of the value ``before``; return False if that is not there."""
+        """Set a value in a plain slot in place of ``before``; return False if the slot holds another value."""
         owner, name = self.owner, self.name
         if owner.__dict__.get(name) is not before:
             return False

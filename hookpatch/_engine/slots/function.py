@@ -61,7 +61,7 @@ class FunctionSlot(OwnValueSlot):
         code, defaults = self.owner.__code__, self.owner.__kwdefaults__
         coming, swap = self._coming, self._swap
         if coming is not None and coming.is_code(code) and defaults is coming.keyword_defaults:
-            self._swap = coming  # its write may have been interrupted at the very end
+            self._swap = coming  # the write of this Swap may have been interrupted at the very end
             return coming
         return swap if swap is not None and (swap.is_code(code) or self._is_leaving) else code
 

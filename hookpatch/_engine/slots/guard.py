@@ -34,7 +34,7 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
     if original is ABSENT and slot.key not in originals:
         if patch.verb != "replace":
             raise missing(slot, patch.target, owner)
-        if not patch.add and not _may_be_there(slot):
+        if not patch.add and not _may_exist(slot):
             raise missing(slot, patch.target, owner, remedy="add=True adds it")
     if own is ABSENT and isinstance(slot, AttributeSlot):
         _refuse_unsettable(patch, slot, owner)
@@ -59,8 +59,8 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
         check_callable(patch, slot, original, owner)
 
 
-def _may_be_there(slot: Slot) -> bool:
-    """Return True if an owner has a name from elsewhere, or may fetch it: nothing is fetched, no lazy name wakes."""
+def _may_exist(slot: Slot) -> bool:
+    """Return True if an owner inherits the name of a slot, or may compute the value. No value is computed here."""
     if not isinstance(slot, AttributeSlot):
         return False
     if along_mro(type(slot.owner), slot.name) is not ABSENT:
@@ -88,7 +88,7 @@ def check_kept(patch: Patch, owner: object) -> None:
 
 
 def check_not_run(patch: Patch, owner: object) -> None:
-    """Raise TargetRefused for the source of what is no module, or has run already and is not to run anew."""
+    """Raise TargetRefused for the source of a module that ran already without ``reload``, or of no module."""
     name = str(patch.module)
     if patch.is_of_source and not patch.reload and imports.begun(name) and not imports.is_ahead(name):
         problem = f"{name} is imported already, and its source has run"

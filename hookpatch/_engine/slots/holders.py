@@ -26,7 +26,7 @@ from hookpatch._engine.slots.slot import Slot, attributes_of, inner, mro
 _Place: TypeAlias = tuple[Slot | None, str, str | None]  # slot, words, root: see Holder
 
 _RUNNING: Final = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
-_lru_cached: Final = lru_cache(lambda: None)  # also has the function in __wrapped__, but calls a reference of its own
+_lru_cached: Final = lru_cache(lambda: None)  # calls the function by a reference of its own, not by __wrapped__
 
 
 @final
@@ -42,7 +42,7 @@ class Holder:
 
 
 def holders(referents: Sequence[Any]) -> list[Holder]:
-    """Return the holders of some objects, without hookpatch itself. Small numbers and the like have chance holders.
+    """Return the holders of some objects, without hookpatch itself. A small number has many holders by chance.
 
     Takes one pass of the garbage collector for each step between a holder and a name, at most four.
     """
@@ -190,7 +190,7 @@ def _is_of_annotations(owner: Any, holder: dict[Any, Any]) -> bool:
     """Return True if a dict holds the annotations of its owner: a function, or the dict of a class or module."""
     if type(owner) is FunctionType:
         return evaluated_annotations(owner) is holder
-    names = ("__annotations__", "__annotations_cache__")  # the latter of a class, from Python 3.14 on
+    names = ("__annotations__", "__annotations_cache__")  # the second of a class, from Python 3.14 on
     return issubclass(type(owner), dict) and any(dict.get(owner, name) is holder for name in names)
 
 

@@ -139,7 +139,7 @@ class ClassSlot(OwnValueSlot):
     """The class of the living instances of a class. The instances are held weakly.
 
     Attributes:
-        changed: how many instances had a foreign class when the others got their own class back.
+        changed: the number of instances with a foreign class when the other instances got a class.
     """
 
     __slots__ = ("_classes", "_members", "_stands", "changed", "key", "owner")
@@ -173,19 +173,19 @@ class ClassSlot(OwnValueSlot):
             member_ids = {id(weak()) for weak, _ in members}
             living = [instance for instance in self.living(self.owner, self._stands) if id(instance) not in member_ids]
             came = [(ref(instance), type(instance)) for instance in living]
-            self._members, self._classes = (*members, *came), (*classes, value)  # first: an interrupt may follow
+            self._members, self._classes = (*members, *came), (*classes, value)  # noted first: an interrupt may follow
         try:
-            self._give(value)
+            self._set_classes(value)
         except Exception as error:
             if value is not self.owner and not is_interrupt(error):
-                self._give(self._stands)
+                self._set_classes(self._stands)
                 self._members, self._classes = members, classes
             raise
         self._stands = value
         if value is self.owner:
             self._members, self._classes = (), (self.owner,)
 
-    def _give(self, value: Any) -> None:
+    def _set_classes(self, value: Any) -> None:
         self.changed = 0
         for weak, home in self._members:
             instance, wanted = weak(), home if value is self.owner else value

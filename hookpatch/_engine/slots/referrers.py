@@ -73,7 +73,7 @@ class Referrers:
                 referrers += [vars(module) for _, module in imports.modules()]
                 referrers += [gc.get_referents(vars(cls))[0] for cls in classes()]
             for referrer in referrers:
-                if id(referrer) in self._own_ids or _is_ours(referrer) or issubclass(type(referrer), _INTERNAL):
+                if id(referrer) in self._own_ids or _is_of_hookpatch(referrer) or issubclass(type(referrer), _INTERNAL):
                     continue
                 for number in level.keys() & map(id, gc.get_referents(referrer)):
                     if number not in self._referrers:
@@ -114,7 +114,7 @@ class Referrers:
 
 
 @cache
-def works() -> bool:
+def lists_references() -> bool:
     """Return True if the collector lists references as hookpatch expects: tried out once, with a class."""
 
     def of_function() -> None:
@@ -176,7 +176,7 @@ def classes(top: type = object) -> Iterator[type]:
         waiting += new
 
 
-def _is_ours(referrer: Any) -> bool:
+def _is_of_hookpatch(referrer: Any) -> bool:
     """Return True if an object is a part of hookpatch, or a function made by hookpatch."""
     if type(referrer) is FunctionType:
         return is_trampoline(referrer) or referrer.__code__.co_filename.startswith(_HERE)

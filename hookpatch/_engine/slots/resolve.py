@@ -31,7 +31,7 @@ def resolve(target: Target, module: ModuleType | None, owner: object, read: Read
         target: the address.
         module: the target's imported module; None for a target at hand.
         owner: the plugin or block that asks, for messages.
-        read: reads an attribute on the way; with another function than the default no lazy name wakes or is refused.
+        read: reads an attribute on the way. Only the default function wakes lazy names, and lets them be refused.
 
     Raises:
         TargetNotFound: a step on the way, or the index of a list, does not exist.

@@ -91,7 +91,7 @@ class Shared(Generic[T]):
             return value
 
 
-def put(slot: Slot, value: Any, unseen: bool = False) -> None:
+def write_or_delete(slot: Slot, value: Any, unseen: bool = False) -> None:
     """Write a value into a slot, or delete for ABSENT; ``unseen``: delete even if the slot reads as absent."""
     if value is not ABSENT:
         slot.write(value)
@@ -99,7 +99,7 @@ def put(slot: Slot, value: Any, unseen: bool = False) -> None:
         slot.delete()
 
 
-def same(first: Any, second: Any) -> bool:
+def is_same_value(first: Any, second: Any) -> bool:
     """Return True if two values read from a slot are one object, or equal plain values: os.environ makes new ones."""
     return first is second or (
         type(first) is type(second) and type(first) in (str, bytes, int, float) and first == second

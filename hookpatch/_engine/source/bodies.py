@@ -176,10 +176,10 @@ def _key(node: ast.stmt) -> tuple[str, ...]:
 
 
 class _WithoutContent(ast.NodeTransformer):
-    def _named(self, node: Definition | ast.ClassDef) -> ast.stmt:
+    def _name_only(self, node: Definition | ast.ClassDef) -> ast.stmt:
         return ast.Expr(ast.Constant(str(_key(node))))
 
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _named
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _name_only
 
 
 _WITHOUT_CONTENT: Final = _WithoutContent()

@@ -108,5 +108,5 @@ def code_of(function: FunctionType) -> CodeType:
 
 
 def globals_of(cls: type, functions: list[FunctionType]) -> dict[str, Any]:
-    module = imports.named(cls.__module__)
+    module = imports.module_named(cls.__module__)
     return functions[0].__globals__ if functions else {} if module is None else vars(module)

@@ -20,7 +20,7 @@ from hookpatch._engine.source.pieces import NotThere, Source, replaced
 from hookpatch.errors import ApplyError, ConflictError, EditError
 
 
-class Asked(Protocol):
+class RequestedEdit(Protocol):
     """The part of a layer that a change reads."""
 
     @property
@@ -49,7 +49,7 @@ class Change:
 
     __slots__ = ("_added", "_module", "check", "fail", "layer", "runs")
 
-    def __init__(self, layer: Asked, check: Callable[[], None], fail: Callable[[ApplyError], None]) -> None:
+    def __init__(self, layer: RequestedEdit, check: Callable[[], None], fail: Callable[[ApplyError], None]) -> None:
         self.layer: Final = layer
         self.check: Final = check
         self.fail: Final = fail
@@ -86,7 +86,7 @@ class Change:
 
         ``is_entering``: do not execute the module if no change fits.
         """
-        module = imports.named(self._module)
+        module = imports.module_named(self._module)
         if module is None:
             return
         ran = {*_running.get(self._module, ()), self}
@@ -165,7 +165,7 @@ def _edited(text: str, file: str, patch: Patch) -> str:
 
 def who_changed(module: str) -> list[str]:
     """Return the changes that a module runs, in words; an empty list if another module now has the name."""
-    if _changed.get(module) is not imports.named(module):
+    if _changed.get(module) is not imports.module_named(module):
         return []
     return [f"{change.layer.patch.verb} by {change.layer.owner}" for change in _running.get(module, ())]
 

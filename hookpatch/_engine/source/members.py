@@ -126,7 +126,7 @@ class _Edited:
     def _add(self, steps: tuple[Step, ...], name: str, verb: Any, change: Any, reach: Any = "slot") -> None:
         of = self.patch.target
         assert of is not None  # the caller has the slot
-        target = Target.made(of.module, of.start, (*steps, Attribute(name)))
+        target = Target.of_steps(of.module, of.start, (*steps, Attribute(name)))
         part = self.patch.of_match(target, change)
         calls = part.required_calls if callable(change) or verb == "edit" else 0
         own: dict[str, Any] = {"verb": verb, "reach": reach, "add": verb == "replace", "required_calls": calls}

@@ -13,7 +13,7 @@ from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.target import Target
 from hookpatch._engine.rules.match import addresses_of
 from hookpatch._engine.slots.attribute import AttributeSlot
-from hookpatch._engine.slots.slot import put
+from hookpatch._engine.slots.slot import write_or_delete
 from hookpatch._inspect.audit.snapshot import Change
 
 _LEAST: Final = 3  # slots of a rule, and literal characters in the pattern of a name
@@ -90,11 +90,11 @@ def _is_exact(rule: str, targets: Sequence[str], changes: Mapping[str, Change]) 
     slots = [(AttributeSlot(changes[target].owner, changes[target].name), changes[target]) for target in targets]
     try:
         for slot, change in slots:  # a rule matches names by the module that defines the value
-            put(slot, change.before)
+            write_or_delete(slot, change.before)
         matched = addresses_of(Target(rule))
     finally:
         for slot, change in slots:
-            put(slot, change.now)
+            write_or_delete(slot, change.now)
     return sorted(matched) == [*targets] and not any(_in_files(rule))
 
 

@@ -212,7 +212,7 @@ class Comparison:
         """Yield the entries of sys.modules that hold another module than the executed module."""
         for note in [*self._snapshot.modules.values()]:
             name = note.before.get("__name__")
-            module = imports.named(name) if type(name) is str else None
+            module = imports.module_named(name) if type(name) is str else None
             if module is None or id(module) in self._snapshot.modules:
                 continue
             origin = of_module(name, module) if issubclass(type(module), ModuleType) else origin_of(module)

@@ -112,7 +112,7 @@ def of_module(name: Any, module: ModuleType | None = None) -> Origin:
     """Return where a module was defined."""
     if type(name) is not str:
         return Origin()
-    module = module if module is not None else imports.named(name)
+    module = module if module is not None else imports.module_named(name)
     is_module = issubclass(type(module), ModuleType)
     file = names_of_module(module).get("__file__") if is_module else None
     if type(file) is str:

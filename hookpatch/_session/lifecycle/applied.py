@@ -12,7 +12,7 @@ from weakref import WeakSet, ref
 
 from hookpatch._bootstrap.imports import Watch
 from hookpatch._bootstrap.interrupts import is_interrupt
-from hookpatch._engine.calls.noticed import by_what
+from hookpatch._engine.calls.noticed import reads_caller_by
 from hookpatch._engine.patch.patch import GIVING_VERBS
 from hookpatch._engine.site.layer import Layer, lost_inside
 from hookpatch._engine.site.site import Site
@@ -72,8 +72,8 @@ class AppliedLayer:
         differences: list[str] = []
         if (layer.wraps or is_inside) and not self.site.adds_no_frame(layer):
             of_place = slot.copy if isinstance(slot, FunctionSlot) else beneath(slot)
-            callees = [of_place] if layer.wraps else layer.put
-            looks = filter(None, (by_what(inner(callee)) for callee in callees))
+            callees = [of_place] if layer.wraps else layer.values_in_slots
+            looks = filter(None, (reads_caller_by(inner(callee)) for callee in callees))
             differences += [
                 f"the target looks for its caller on the stack ({look}), and finds the patch instead" for look in looks
             ]

@@ -60,10 +60,10 @@ class InstancesLifecycle(LayersLifecycle):
             return []
         try:
             guard.check_patch(patch, self._scope, self._owner)
-            if prepare.awaited(patch) is None:
+            if prepare.awaited_module(patch) is None:
                 prepare.check(patch, module, self._owner)
             if self._drift is not None and self._drift.policy == "error":
-                self._drift.look(patch, seen_from(self._target, module, self._owner), self._owner)
+                self._drift.compare(patch, seen_from(self._target, module, self._owner), self._owner)
         except HookpatchError as error:
             self._entry.become("failed", error)
             raise
@@ -83,13 +83,13 @@ class InstancesLifecycle(LayersLifecycle):
             return
         patch = self._request.patch
         home = module if isinstance(patch.of, Target) and patch.of.module == patch.module else self._home
-        if home is None and (name := prepare.awaited(patch)) is not None:
+        if home is None and (name := prepare.awaited_module(patch)) is not None:
             self._await_home(name)
             return
         of_instances = prepare.prepared(patch, module, self._owner, home)
         entry = self._next_entry()
         if not of_instances.name:
-            whole = prepare.whole(patch, self._owner, home)
+            whole = prepare.object_of(patch, self._owner, home)
             self._exchange(entry, Exchange(of_instances, patch, whole, self._owner))
             return
 
@@ -100,7 +100,7 @@ class InstancesLifecycle(LayersLifecycle):
         applied = AppliedInstances(entry, living)
         with self._all_or_none(applied):
             applied.born = partial(self._born, living, applied)
-            applied.deaf = prepare.hear(of_instances.meant, applied.born)
+            applied.deaf = prepare.listen_for_states(of_instances.meant, applied.born)
             for refused in self._lay_in_classes(applied, living):
                 raise refused
             if not of_instances.in_class:
@@ -117,7 +117,7 @@ class InstancesLifecycle(LayersLifecycle):
         Return why the patch does not fit a method.
         """
         of_instances, refused = living.of, []
-        for owner in of_instances.meant.owners(of_instances.name).new() if of_instances.in_class else ():
+        for owner in of_instances.meant.owners(of_instances.name).new_owners() if of_instances.in_class else ():
             slot = AttributeSlot(owner, of_instances.name)
             only = prepare.OnlyFor(of_instances.meant.at(owner, of_instances.name))
             try:
@@ -202,7 +202,7 @@ class InstancesLifecycle(LayersLifecycle):
         self._hook_copies(instances)
         patch, of_instances = self._request.patch, instances.living.of
         if of_instances.in_class:
-            patch = prepare.for_one(patch, slot.owner)
+            patch = prepare.for_instance(patch, slot.owner)
         applied, tally = self._layer(site_at(slot), tally=instances.entry.tally, patch=patch)
         self._lay_quietly(instances, applied, tally)
 

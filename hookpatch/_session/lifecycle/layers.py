@@ -96,7 +96,7 @@ class LayersLifecycle(Lifecycle):
     def _is_skipped(self, slot: Slot) -> bool:
         """Compare a slot with the lock file; return True if the patch is left out because the slot has changed."""
         patch = self._request.patch
-        if self._drift is None or (reason := self._drift.look(patch, slot, self._owner)) is None:
+        if self._drift is None or (reason := self._drift.compare(patch, slot, self._owner)) is None:
             return False
         if self._drift.policy == "skip":
             self._next_entry().become("skipped", reason)

@@ -50,8 +50,8 @@ class SlotLifecycle(LayersLifecycle):
     def _check_target(self, module: ModuleType | None) -> list[Any]:
         slot, _, everywhere = self._checked_slot(module, anew=False)
         if self._drift is not None and self._drift.policy == "error":
-            self._drift.look(self._request.patch, slot, self._owner)
-        return [] if everywhere is None else everywhere.held()
+            self._drift.compare(self._request.patch, slot, self._owner)
+        return [] if everywhere is None else everywhere.searched_objects()
 
     def _checked_slot(self, module: ModuleType | None, anew: bool) -> tuple[Slot, Any, Any]:
         """Return the slot of the target, the owner's own value without our layers, and the finder of other places.
@@ -100,7 +100,7 @@ class SlotLifecycle(LayersLifecycle):
         self._note(applied, preparation.own)
         self._entry.applied_at = applied_at
         applied.layer.notes = applied
-        self._watch.tell(self.arrive)
+        self._watch.call_back(self.arrive)
 
     # --- applied
 
@@ -172,7 +172,7 @@ class SlotLifecycle(LayersLifecycle):
     def _note(self, applied: AppliedLayer, original: object, words: str | None = None) -> None:
         entry = applied.entry = self._next_entry()
         entry.become("applied")
-        entry.place, entry.original, entry.put = words, original, applied.layer.put
+        entry.place, entry.original, entry.put = words, original, applied.layer.values_in_slots
         entry.warnings, entry.without_effect = () if words else self._warnings, applied.layer.without_effect
         entry.applied = applied
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from hookpatch._bootstrap import imports, interrupts
-from hookpatch._bootstrap.interpreters import others
+from hookpatch._bootstrap.interpreters import other_interpreters
 from hookpatch._engine.site.sites import restore_late
 from hookpatch._session import task
 from hookpatch._session.shortfalls import misspelt, never_called, too_few_calls, too_few_matches
@@ -59,7 +59,7 @@ class ClosingSession(SessionAgain):
             if tells:
                 imports.notify_late()
             self._note_interpreters()
-            keeping = others() - self._plain if self._is_listed else NO_INTERPRETERS
+            keeping = other_interpreters() - self._plain if self._is_listed else NO_INTERPRETERS
             entries = self._ledger.entries if tells else ()
             messages: list[HookpatchWarning] = [*map(NeverCalledWarning, never_called(entries) if self._count else ())]
             too_few = too_few_calls(entries)
@@ -82,7 +82,7 @@ class ClosingSession(SessionAgain):
 
     def _note_interpreters(self) -> None:
         """Note the interpreters of this process without the patches, in the entry of each patch."""
-        interpreters = others()
+        interpreters = other_interpreters()
         plain = self._plain & interpreters if self._plain else NO_INTERPRETERS
         messages = [_in_words(plain, "made before the block, runs without it")] if plain else []
         if self._scope == "task" and (late := interpreters - self._plain):  # made later, reads the environment

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
 from hookpatch._bootstrap import environment, interrupts
-from hookpatch._bootstrap.interpreters import others
+from hookpatch._bootstrap.interpreters import other_interpreters
 from hookpatch._plugins import notify
 from hookpatch._session import task
 from hookpatch._session.ledger import Ledger
@@ -101,7 +101,7 @@ class OpeningSession(SessionState):
         self._ledger.notify()
 
     def _apply_all(self) -> None:
-        self._plain = others()
+        self._plain = other_interpreters()
         self._number = number = next(numbers)
         lifecycles = [self._lifecycle(place, request, self._ledger) for place, request in enumerate(self._requests)]
         if not environment.asks_nothing_of_blocks() and environment.disabled():

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 import hookpatch
-from hookpatch._engine.calls.noticed import by_what
+from hookpatch._engine.calls.noticed import reads_caller_by
 
 SOURCE: Final = """
 import functools, inspect, sys, traceback, warnings
@@ -67,18 +67,18 @@ def module(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
 
 @pytest.mark.parametrize("name", LOOK)
 def test_who_looks_is_known(module: ModuleType, name: str) -> None:
-    assert by_what(getattr(module, name)) == LOOK[name]
+    assert reads_caller_by(getattr(module, name)) == LOOK[name]
 
 
 @pytest.mark.parametrize("name", DO_NOT)
 def test_who_does_not_look_is_not(module: ModuleType, name: str) -> None:
-    assert by_what(getattr(module, name)) == ""
+    assert reads_caller_by(getattr(module, name)) == ""
 
 
 def test_the_library_is_known() -> None:
-    kinds = [by_what(function) for function in (sys._getframe, warnings.warn, locals, collections.namedtuple)]
+    kinds = [reads_caller_by(function) for function in (sys._getframe, warnings.warn, locals, collections.namedtuple)]
     assert kinds == ["_getframe", "warn", "locals", "_getframe"]
-    assert [by_what(function) for function in (len, sys.exit, int, logging.info, inspect.signature)] == [""] * 5
+    assert [reads_caller_by(function) for function in (len, sys.exit, int, logging.info, inspect.signature)] == [""] * 5
 
 
 def _say(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:

@@ -34,10 +34,10 @@ def test_error_of_a_change_that_was_put_off_is_not_swallowed() -> None:
         raise IndexError("of the owner")
 
     turn = SiteLock()
-    assert turn.take()
-    assert not turn.take()
+    assert turn.take_turn()
+    assert not turn.take_turn()
     turn.later(change)
     with pytest.raises(IndexError, match="of the owner"):
         turn.end()
-    assert turn.take()
+    assert turn.take_turn()
     turn.end()
