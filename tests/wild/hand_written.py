@@ -1,0 +1,132 @@
+"""Patches that projects apply by hand, declared with hookpatch: the table of docs/reference/hand-written.md.
+
+    python tests/wild/hand_written.py docs/reference/hand-written.md
+
+rewrites the text between the marks of the page from hand_written.toml.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import hookpatch
+
+BEGIN, END = "<!-- figures: tests/wild/hand_written.py -->\n", "<!-- end of figures -->\n"
+VERBS: Final = {
+    verb: getattr(hookpatch, verb)
+    for verb in ("wrap", "inject", "default", "replace", "derive", "remove", "edit", "transform", "enter")
+}
+OTHERS: Final = {"Target": hookpatch.Target, "staticmethod": staticmethod}
+CLAIM: Final = (72, 76)  # of an earlier collection, of which no record is left
+WHY: Final = {
+    "values": "the new function or class needs a value that is known only when the patch is applied, so a `partial` "
+    "or a closure makes the function",
+    "loop": "one function belongs to several names that no pattern fits, so a loop goes over the names",
+    "absent": "the project adds a name only where the name is absent, and `add=True` also replaces an existing name",
+    "condition": "the project chooses instances by a value, or by a place in the model, and `Class()` chooses by class",
+    "during a call": "the patch holds during certain calls alone, so a wrapper opens and closes a session",
+    "alias": "the value is an object of the vendor under a new name, so the declaration imports the vendor",
+    "second copy": "a module is imported a second time, with other modules in `sys.modules`",
+}
+
+
+class HandWritten(NamedTuple):
+    """A patch that a project applies by hand.
+
+    Attributes:
+        project, source: the project's name, and its release, or its repository and commit.
+        place: the position among the project's patches.
+        file: the file with the patch.
+        by_hand: the change in words.
+        said: the declarations for hookpatch.
+        how: ``"directly"``, ``"around"`` or ``"not"``.
+        why: the reason for around or not, a key of ``WHY``.
+    """
+
+    project: str
+    source: str
+    place: int
+    file: str
+    by_hand: str
+    said: list[str]
+    how: str
+    why: str = ""
+
+
+def patches() -> list[HandWritten]:
+    """Return all patches, in the order of the page."""
+    projects = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["project"]
+    return [
+        HandWritten(project["name"], project["source"], place, **patch)
+        for project in projects
+        for place, patch in enumerate(project["patch"])
+    ]
+
+
+def declared(text: str, names: Mapping[str, Any] | None = None) -> hookpatch.Patch:
+    """Return the patch of a declaration. A name that ``names`` lacks is the name of some function."""
+    patch = eval(text, {"__builtins__": {}}, _Names({**VERBS, **OTHERS, **(names or {})}))
+    assert isinstance(patch, hookpatch.Patch)
+    return patch
+
+
+class _Names(dict[str, Any]):
+    def __missing__(self, name: str) -> Any:
+        def function(*args: Any, **kwargs: Any) -> None:
+            """Stand for a function, class or object of a project."""
+
+        return function
+
+
+def is_plain(text: str) -> bool:
+    """Return True if a text is one call of a verb with names and literals, without a lambda, a loop or a partial."""
+    call = ast.parse(text, mode="eval").body
+    calls = [ast.unparse(node.func) for node in ast.walk(call) if isinstance(node, ast.Call)]
+    allowed = (ast.Call, ast.Name, ast.Load, ast.Constant, ast.keyword, ast.Attribute, ast.List, ast.Dict)
+    return (
+        calls[:1] != []
+        and calls[0] in VERBS
+        and set(calls[1:]) <= {"Target.attribute", "staticmethod"}
+        and all(isinstance(node, allowed) for node in ast.walk(call))
+    )
+
+
+def figures() -> str:
+    """Return the text between the marks of the page."""
+    rows = patches()
+    count, why = Counter(row.how for row in rows), Counter(row.why for row in rows if row.why)
+    files = len({(row.project, row.file) for row in rows})
+    projects = len({row.project for row in rows})
+    wanted = f"The share that an earlier collection claimed, {CLAIM[0]} of {CLAIM[1]} ({CLAIM[0] / CLAIM[1]:.3f}), is "
+    wanted += "reached." if count["directly"] / len(rows) >= CLAIM[0] / CLAIM[1] else "not reached."
+    lines = [
+        f"{len(rows)} patches of {projects} projects, from {files} files: {count['directly']} are said directly "
+        f"({count['directly'] / len(rows):.3f}), {count['around']} with code around the declaration, "
+        f"{count['not']} not. {wanted} With the {why['values']} patches of the reason *values* the share would be "
+        f"{(count['directly'] + why['values']) / len(rows):.3f}.",
+        "",
+        "Why a patch is not said directly:",
+        "",
+        *(f"- *{reason}* ({why[reason]}): {text}." for reason, text in sorted(WHY.items(), key=lambda i: -why[i[0]])),
+        "",
+        "| project | by hand | in hookpatch | said |",
+        "|---|---|---|---|",
+    ]
+    for row in rows:
+        project = f"{row.project} (`{row.source}`)" if row.place == 0 else ""
+        said = "<br>".join(f"`{text}`" for text in row.said) or "-"
+        how = row.how if row.how == "directly" else f"**{row.how}**: {row.why}"
+        lines.append(f"| {project} | {row.by_hand} (`{row.file}`) | {said} | {how} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1])
+    head, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    page.write_text(head + BEGIN + figures() + END + rest.partition(END)[2], encoding="utf-8")

@@ -1,0 +1,453 @@
+"""Each declaration of hand_written.toml is accepted, and each kind of declaration works on modules of the same shape.
+
+Long because each sample has modules of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+import pytest
+from snapshot import Snapshot
+from wild.hand_written import BEGIN, END, WHY, HandWritten, declared, figures, is_plain, patches
+
+import hookpatch
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "hand-written.md"
+ROWS: Final = {(row.project, row.place): row for row in patches()}
+PREFIX: Final = "stand_in_"
+
+
+class Sample(NamedTuple):
+    """A patch of the table, and modules of the same shape as the patched modules.
+
+    Attributes:
+        modules: the source of each module. The modules have ``PREFIX`` before their names.
+        project: the source of the project's functions, and of objects at hand; sees each module by its name, with
+            underscores for dots.
+        probe: an expression whose value the patch changes.
+        inside: the value inside.
+    """
+
+    modules: dict[str, str]
+    project: str
+    probe: str
+    inside: Any
+
+
+CALLED: Final = "def {}(wrapped, instance, args, kwargs): return ['around', wrapped(*args, **kwargs)]"
+SAMPLES: Final = {
+    ("accelerate", 0): Sample(
+        {"nets": "class Net:\n    def forward(self, x): return x + 1\nnet, other = Net(), Net()"},
+        "module, hook = nets.net, [10]\n"
+        "def with_hook(wrapped, instance, args, kwargs): return wrapped(*args, **kwargs) * instance._hf_hook[0]",
+        "[nets.net.forward(1), nets.other.forward(1)]",
+        [20, 2],
+    ),
+    ("aws-xray-sdk", 0): Sample(
+        {"aiobotocore.client": "class AioBaseClient:\n    async def _make_api_call(self, name): return name"},
+        "import asyncio\nasync def traced(wrapped, instance, args, kwargs): return [await wrapped(*args, **kwargs)]",
+        "asyncio.run(aiobotocore_client.AioBaseClient()._make_api_call('get'))",
+        ["get"],
+    ),
+    ("aws-xray-sdk", 1): Sample(
+        {
+            "httpx": f"from {PREFIX}httpx._api import get, Client",
+            "httpx._api": f"from {PREFIX}httpx._client import Client\ndef get(): return Client.name",
+            "httpx._client": "class Client: name = 'plain'",
+        },
+        "class InstrumentedClient(httpx.Client): name = 'traced'",
+        "[httpx.Client.name, httpx.get()]",
+        ["traced", "traced"],
+    ),
+    ("aws-xray-sdk", 2): Sample(
+        {"mysql.connector": "def connect(host): return host\nConnect = connect"},
+        CALLED.format("traced_connect"),
+        "[mysql_connector.connect('a'), mysql_connector.Connect('b')]",
+        [["around", "a"], ["around", "b"]],
+    ),
+    ("ColossalAI", 1): Sample(
+        {
+            "transformers.models.llama.modeling_llama": """
+class LlamaAttention:
+    def __init__(self): self.num_heads = 8
+class Model:
+    def __init__(self): self.layers = [LlamaAttention(), LlamaAttention()]
+made, other = Model(), Model()
+"""
+        },
+        "heads, model = 4, transformers_models_llama_modeling_llama.made",
+        "[layer.num_heads for net in (model, transformers_models_llama_modeling_llama.other) for layer in net.layers]",
+        [4, 4, 8, 8],
+    ),
+    ("eventlet", 1): Sample({"asyncio.base_futures": ""}, "", "hasattr(asyncio_base_futures, 'get_ident')", False),
+    ("eventlet", 2): Sample(
+        {
+            "asyncio": f"from {PREFIX}asyncio import events, futures",
+            "asyncio.events": "import os\ndef look(): return os",
+            "asyncio.futures": "import os",
+        },
+        "original_os = 'original'",
+        "[asyncio_events.look(), asyncio_futures.os, hasattr(asyncio, 'os')]",
+        ["original", "original", False],
+    ),
+    ("freezegun", 0): Sample(
+        {
+            "datetime": "class datetime: now = 'real'",
+            "early": f"from {PREFIX}datetime import datetime",
+            "freezegun.api": f"from {PREFIX}datetime import datetime",
+        },
+        "class FakeDatetime: now = 'fake'",
+        "[datetime.datetime.now, early.datetime.now, freezegun_api.datetime.now]",
+        ["fake", "fake", "real"],
+    ),
+    ("freezegun", 2): Sample(
+        {"copyreg": "dispatch_table = {int: 'int'}", "datetime": "class datetime: pass"},
+        "def pickle_fake_datetime(): pass",
+        "[*copyreg.dispatch_table]",
+        None,
+    ),
+    ("gevent", 0): Sample(
+        {"os": "def fork(): return 1"}, "def gevent_fork(): return 'greenlet'", "os.fork()", "greenlet"
+    ),
+    ("gevent", 1): Sample(
+        {
+            "threading": """
+class _RLock:
+    def __init__(self, owner=None): self._owner = owner
+held, free = _RLock(1), _RLock()
+"""
+        },
+        "def this_greenlet(owner): return owner and 2",
+        "[threading.held._owner, threading.free._owner]",
+        [2, None],
+    ),
+    ("gevent", 2): Sample({"select": "epoll, poll = 1, 2"}, "", "hasattr(select, 'epoll')", False),
+    ("Liger-Kernel", 0): Sample(
+        {
+            "transformers.models.granite.modeling_granite": """
+class GraniteRMSNorm:
+    def forward(self, x): return x
+class Model:
+    def __init__(self): self.norm = GraniteRMSNorm()
+made, other = Model(), Model()
+"""
+        },
+        "model, other = (getattr(transformers_models_granite_modeling_granite, name) for name in ('made', 'other'))",
+        "[vars(model.norm), vars(other.norm)]",
+        [{"offset": 0.0}, {}],
+    ),
+    ("Liger-Kernel", 1): Sample(
+        {
+            "transformers.models.granite.modeling_granite": """
+class GraniteRMSNorm:
+    def forward(self, x): return x
+class Model:
+    def __init__(self): self.norm = GraniteRMSNorm()
+made, other = Model(), Model()
+"""
+        },
+        "model, other = (getattr(transformers_models_granite_modeling_granite, name) for name in ('made', 'other'))\n"
+        "def rms_norm_forward(self, x): return [type(self).__name__, x]",
+        "[model.norm.forward(1), other.norm.forward(1)]",
+        [["GraniteRMSNorm", 1], 1],
+    ),
+    ("Liger-Kernel", 2): Sample(
+        {"transformers.models.granite.modeling_granite": "class GraniteMLP: pass\ndef layer(): return GraniteMLP()"},
+        "class LigerSwiGLUMLP: pass",
+        "type(transformers_models_granite_modeling_granite.layer()).__name__",
+        "LigerSwiGLUMLP",
+    ),
+    ("MindSpeed", 0): Sample(
+        {
+            "megatron.core.tensor_parallel.cross_entropy": """
+class VocabParallelCrossEntropy:
+    @staticmethod
+    def calculate_predicted_logits(logits): return logits
+"""
+        },
+        "def logits(logits): return logits * 2",
+        "megatron_core_tensor_parallel_cross_entropy.VocabParallelCrossEntropy.calculate_predicted_logits(1)",
+        2,
+    ),
+    ("MindSpeed", 1): Sample(
+        {
+            "megatron.training.training": "def pretrain(steps): return steps",
+            "megatron.training": f"from {PREFIX}megatron.training.training import pretrain",
+        },
+        "def pretrain_decorator(function): return lambda steps: [function(steps)]",
+        "[megatron_training.pretrain(1), megatron_training_training.pretrain(2)]",
+        [[1], [2]],
+    ),
+    ("moto", 1): Sample(
+        {"os": "environ = {'AWS_ACCESS_KEY_ID': 'mine', 'HOME': '/'}"},
+        "",
+        "[*os.environ.items()]",
+        [("AWS_ACCESS_KEY_ID", "FOOBARKEY"), ("HOME", "/"), ("AWS_SECRET_ACCESS_KEY", "FOOBARSECRET")],
+    ),
+    ("moto", 2): Sample(
+        {"mocks": "class Mock:\n    def __init__(self): self._real_send = 'old'\nmock = Mock()"},
+        "responses_mock, real_send = mocks.mock, 'new'",
+        "mocks.mock._real_send",
+        "new",
+    ),
+    ("nest_asyncio", 0): Sample(
+        {
+            "asyncio.tasks": "class _PyTask: pass\nclass Task: pass\n_CTask = Task",
+            "asyncio": f"from {PREFIX}asyncio.tasks import Task",
+        },
+        "def python_task(task): return asyncio_tasks._PyTask",
+        "[task.__name__ for task in (asyncio.Task, asyncio_tasks.Task, asyncio_tasks._CTask)]",
+        ["_PyTask"] * 3,
+    ),
+    ("nest_asyncio", 2): Sample(
+        {"loops": "class Base: pass\nclass Loop(Base): pass\nloop = Loop()"},
+        "loop_class = type(loops.loop)",
+        "[getattr(each, '_num_runs_pending', None) for each in (loops.Loop, loops.Base)]",
+        [1, None],
+    ),
+    ("New Relic", 1): Sample(
+        {"daphne.server": "class Server:\n    def __init__(self, application): self.application = application"},
+        "application = property(lambda self: ['traced'], lambda self, value: None)",
+        "daphne_server.Server('plain').application",
+        ["traced"],
+    ),
+    ("optimum-onnx", 0): Sample(
+        {"transformers.one": "the_name = 1", "transformers.two": "the_name = 2", "elsewhere": "the_name = 3"},
+        "the_patch = 4",
+        "[each.the_name for each in (transformers_one, transformers_two, elsewhere)]",
+        [4, 4, 3],
+    ),
+    ("PEFT", 0): Sample(
+        {"nets": "class Net:\n    def forward(self, *args, **kwargs): return len(args)\nnet = Net()"},
+        """
+import inspect
+from types import MethodType
+def with_signature(bound):
+    def forward(self, ids, mask=None): return bound(ids, mask)
+    return MethodType(forward, bound.__self__)
+model = nets.net
+""",
+        "[str(inspect.signature(nets.net.forward)), nets.net.forward(1)]",
+        ["(ids, mask=None)", 2],
+    ),
+    ("sentry-sdk", 2): Sample(
+        {"loops": "class Loop:\n    def close(self): return 'closed'\nloop = Loop()"},
+        "loop = loops.loop\n" + CALLED.format("flush_and_close"),
+        "[loops.loop.close(), loops.Loop().close()]",
+        [["around", "closed"], "closed"],
+    ),
+    ("setuptools", 1): Sample(
+        {
+            "distutils.dist": "class Distribution: name = 'old'",
+            "distutils.core": f"from {PREFIX}distutils.dist import Distribution",
+            "elsewhere": f"from {PREFIX}distutils.dist import Distribution",
+        },
+        "class Distribution: name = 'new'",
+        "[each.Distribution.name for each in (distutils_dist, distutils_core, elsewhere)]",
+        ["new", "new", "old"],
+    ),
+    ("transformers", 0): Sample(
+        {
+            "torch.nn.init": "def ones_(x): return 'torch'\ndef zeros_(x): return 'torch'\ndef gain(): return 1",
+            "torch.nn.modules": f"from {PREFIX}torch.nn.init import ones_",
+            "transformers.initialization": f"""
+from {PREFIX}torch.nn import init
+KEPT = {{"ones_": init.ones_, "zeros_": init.zeros_}}
+def ones_(x): return ["guarded", KEPT["ones_"](x)]
+def zeros_(x): return ["guarded", KEPT["zeros_"](x)]
+""",
+        },
+        "",
+        "[torch_nn_init.ones_(1), torch_nn_init.zeros_(1), torch_nn_modules.ones_(1), torch_nn_init.gain()]",
+        [["guarded", "torch"]] * 3 + [1],
+    ),
+    ("transformers", 2): Sample(
+        {
+            "transformers": f"from {PREFIX}transformers import qwen",
+            "transformers.qwen": "class Qwen2MoeExperts: pass",
+            "transformers.old": "Qwen2MoeExperts = None",
+        },
+        "class CustomExperts: pass\ndef is_class(value): return isinstance(value, type)",
+        "[transformers_qwen.Qwen2MoeExperts.__name__, transformers_old.Qwen2MoeExperts]",
+        ["CustomExperts", None],
+    ),
+    ("unsloth", 0): Sample(
+        {"sys": "class Stream:\n    def write(self, text): return text\nstderr = Stream()"},
+        "class hide_messages:\n"
+        "    def __init__(self, stream): self.stream = stream\n"
+        "    def write(self, text): return self.stream.write(text.replace('noise', ''))",
+        "sys.stderr.write('noise and news')",
+        " and news",
+    ),
+    ("unsloth", 2): Sample(
+        {"xformers.ops.fmha.cutlass": "def bwd(**arguments): return arguments\nRESULT = bwd(num_splits_key=-1, x=1)"},
+        "",
+        "xformers_ops_fmha_cutlass.RESULT",
+        {"num_splits_key": None, "x": 1},
+    ),
+    ("unsloth-zoo", 1): Sample(
+        {
+            "transformers.tokenization_utils_base": """
+class PreTrainedTokenizerBase:
+    @classmethod
+    def convert_added_tokens(cls, obj, save=False): return (cls.__name__, obj, save)
+class Fast(PreTrainedTokenizerBase): pass
+"""
+        },
+        CALLED.format("convert"),
+        "transformers_tokenization_utils_base.Fast.convert_added_tokens(1, save=True)",
+        ["around", ("Fast", 1, True)],
+    ),
+    ("unsloth-zoo", 2): Sample(
+        {
+            "transformers.quantizers.auto": """
+class AutoHfQuantizer:
+    @classmethod
+    def merge_quantization_configs(cls, config, given):
+        differ = type(config) is not type(given)
+        if differ:
+            return "error"
+        return cls.__name__
+"""
+        },
+        "",
+        "[transformers_quantizers_auto.AutoHfQuantizer.merge_quantization_configs(1, args) for args in (None, 2, '')]",
+        ["AutoHfQuantizer", "AutoHfQuantizer", "error"],
+    ),
+    ("vllm-ascend", 2): Sample(
+        {
+            "torch.distributed.distributed_c10d": "def broadcast(x): return x",
+            "torch.distributed": f"from {PREFIX}torch.distributed.distributed_c10d import broadcast",
+            "elsewhere": f"from {PREFIX}torch.distributed import broadcast",
+        },
+        CALLED.format("broadcast_310p"),
+        "[each.broadcast(1) for each in (torch_distributed, torch_distributed_distributed_c10d, elsewhere)]",
+        [["around", 1], ["around", 1], 1],
+    ),
+}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: f"{row.project}-{row.place}")
+def test_a_declaration_is_accepted(row: HandWritten) -> None:
+    """No declaration is refused, none imports the library, and directly said patches need no code around."""
+    before = {*sys.modules}
+    made = [declared(text) for text in row.said]
+    libraries = {str(patch.module).split(".")[0].rstrip("*") for patch in made}
+    assert not {name for name in {*sys.modules} - before if name.split(".")[0] in libraries}
+    assert bool(made) == (row.how != "not")
+    assert (row.how == "directly") == (not row.why)
+    if row.how == "directly":
+        assert all(map(is_plain, row.said))
+    else:
+        assert row.why in WHY
+
+
+def test_a_declaration_with_code_around_is_not_plain() -> None:
+    """The judgement of a declaration sees a lambda, a loop, a partial and a closure."""
+    assert is_plain('replace("m:x", f, reach="everywhere")')
+    assert is_plain('wrap(Target.attribute(model, "forward"), f)')
+    for text in (
+        'replace("m:x", lambda: 1)',
+        'replace("m:x", partial(f, 1))',
+        '[remove(f"m:{name}") for name in names]',
+        'replace("m:x", made(1))',
+        'replace("m:x", f) if condition else None',
+        "f",
+    ):
+        assert not is_plain(text), text
+
+
+def test_the_collection_is_large_and_fair() -> None:
+    """At least 76 patches of at least 30 projects, at most three of a project, none twice."""
+    assert len(ROWS) >= 76
+    assert len({project for project, _ in ROWS}) >= 30
+    assert max(place for _, place in ROWS) < 3
+    assert len({(row.project, row.by_hand) for row in ROWS.values()}) == len(ROWS)
+
+
+def test_the_page_has_the_figures() -> None:
+    """The counts and the table of the page are those of the data."""
+    assert PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0] == figures()
+
+
+def kind(patch: hookpatch.Patch) -> str:
+    """Return the kind of a declaration: the verb, the kind of the place, and the options."""
+    target = patch.target
+    if target is None:
+        place = "a module"
+    elif target.of_instances:
+        place = "instances"
+    elif patch.module is None:
+        place = "at hand"
+    else:
+        place = "a rule" if patch.is_rule else "an entry" if str(target).endswith("]") else "a name"
+    names = ("add", "callers", "except_in", "of", "only", "only_in", "reach", "required", "source")
+    plain = hookpatch.edit("m:f", "1", "2") if patch.verb == "edit" else hookpatch.remove("m:f")
+    options = [name for name in names if target and getattr(patch, name) != getattr(plain, name)]
+    return f"{patch.verb} {place} {' '.join(options)}"
+
+
+def test_each_kind_of_declaration_has_a_sample() -> None:
+    """All kinds of the directly said declarations are applied by the next test."""
+    kinds = {key: {kind(declared(text)) for text in row.said} for key, row in ROWS.items() if row.how == "directly"}
+    sampled = set().union(*(kinds[key] for key in SAMPLES))
+    assert len(SAMPLES) >= 20
+    assert set().union(*kinds.values()) - sampled == set()
+
+
+@pytest.fixture
+def modules(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, Any]]:
+    """The modules of a sample by their names with underscores, imported from files."""
+    sources = SAMPLES[request.param].modules
+    for name, source in sources.items():
+        path = tmp_path.joinpath(*f"{PREFIX}{name}".split("."))
+        path.mkdir(parents=True, exist_ok=True)
+        for parent in [path, *path.parents[: name.count(".")]]:
+            (parent / "__init__.py").touch()
+        (path / "__init__.py").write_text(source)
+    release = tmp_path / "xformers-0.0.28.dist-info"
+    release.mkdir()
+    (release / "METADATA").write_text("Metadata-Version: 2.1\nName: xformers\nVersion: 0.0.28\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield {name.replace(".", "_"): importlib.import_module(f"{PREFIX}{name}") for name in sources}
+    for name in [name for name in sys.modules if name.startswith(PREFIX)]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("key", "modules"),
+    [(key, key) for key in SAMPLES],
+    ids=[f"{name}-{n}" for name, n in SAMPLES],
+    indirect=["modules"],
+)
+def test_a_declaration_works(key: tuple[str, int], modules: dict[str, ModuleType]) -> None:
+    """The declared patch has its effect inside the block, and each module, class and object is as before after it."""
+    sample = SAMPLES[key]
+    names: dict[str, Any] = {**modules}
+    exec(sample.project, names)
+    texts = [re.sub(r"([\"\[])(?=[a-z_]\w*[\w.*]*[:.])", rf"\1{PREFIX}", text) for text in ROWS[key].said]
+    made = [declared(text, names) for text in texts]
+    before = eval(sample.probe, names)
+    inside = sample.inside
+    if key == ("freezegun", 2):  # the key is the class
+        inside = [int, modules["datetime"].datetime]
+    snapshots = [Snapshot(module) for module in modules.values()]
+    if made[0].is_of_source:  # a plugin's holds until the end of the process; a block's can end
+        made, snapshots = [dataclasses.replace(patch, reload=True) for patch in made], []
+    with hookpatch.active(*made, children="local"):
+        assert eval(sample.probe, names) == inside
+    assert eval(sample.probe, names) == before
+    assert (before == inside) == (key == ("eventlet", 1))  # a name that is absent stays absent
+    # The attribute of a module comes back as the last; an entry of a mapping comes back in place.
+    moved = str(made[0].target).partition(":")[2] if made[0].verb == "remove" else ""
+    assert [place for snapshot in snapshots for place in snapshot.changed(moved)] == []
