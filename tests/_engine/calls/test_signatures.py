@@ -109,6 +109,11 @@ REFUSES_IT: dict[str, tuple[str, Any, str]] = {
         lambda x, flag=False: "ours",
         "takes (flag=False), and method(x=...) fails: got an unexpected keyword argument 'x'",
     ),
+    "a method that misfits a static one": (
+        "Model.static",
+        lambda y: "ours",
+        "takes (), and static(x) fails: too many positional arguments",
+    ),
     "a method for a static one": (
         "Model.static",
         lambda x, flag=False: "ours",
@@ -126,9 +131,11 @@ def test_value_that_does_not_take_what_the_function_takes_is_refused(vendor: Mod
     before = dict(vars(vendor.Model if owner else vendor))
     message = refused(SignatureError, standing(verb, name, value))
     message = message.replace("required keyword-only argument", "required argument")  # the words of newer Pythons
+    way = "take what the original takes, or *args, **kwargs"
+    if case == "a method for a static one":
+        way = "the original is a static method: give staticmethod(function)"
     assert re.sub(r"fails: [^;]*positional.only[^;]*;", "fails: PLACE;", message) == (
-        f"what {verb} puts at vendor:{name} {problem}; take what the original takes, or *args, **kwargs "
-        f"(target vendor:{name} {OURS})"
+        f"what {verb} puts at vendor:{name} {problem}; {way} (target vendor:{name} {OURS})"
     )
     assert dict(vars(vendor.Model if owner else vendor)) == before
     assert_states([standing(verb, name, value, required=False)], ["skipped"])
