@@ -39,7 +39,9 @@ ROOMS_OF_PLUGINS: Final[dict[str, list[str]]] = {
         *("_findings", "errors", "_values", "_frames", "_torch_rules"),
         *("_evaluate/expressions", "_evaluate/calls", "_evaluate/statements", "_scan", "_probe", "_show"),
     ],
-    "hookpatch_onnx": ["errors", "_model", "_record", "_compare", "_measure", "_picture", "_export", "_nodes"],
+    "hookpatch_onnx": [
+        *("errors", "_model", "_record", "_compare", "_measure", "_picture", "_outside", "_export", "_nodes"),
+    ],
     "hookpatch_torchscript": [
         *("_values", "errors", "_source", "_mends", "_proof", "_report", "_scripting", "_tracing", "_models"),
         *("_runtimes/jobs", "_runtimes/measure", "_runtimes/show", "_runtimes/command"),

@@ -24,9 +24,11 @@ class Options:
 
     Attributes:
         strict: whether a GELU left without a node ends the export with an error.
+        compare: whether a second, plain export is made, and compared with the model outside of the nodes.
     """
 
     strict: bool = False
+    compare: bool = False
 
 
 def mark_gelus(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
@@ -42,7 +44,9 @@ def mark_gelus(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
         problem += f"opset_version={_OPSET_OF_GELU} or higher, or without this plugin"
         raise NodeError(NAME, names[0], problem)
     export.want(NAME, bool(names))
-    export.account(Receipt(NAME, "tanh-approximated GELUs", options.strict, written_out_gelus, names))
+    receipt = Receipt(NAME, "tanh-approximated GELUs", options.strict, written_out_gelus, names)
+    receipt.compares = options.compare
+    export.account(receipt)
     for name in names:
         yield hookpatch.wrap(
             hookpatch.Target.attribute(export.model.get_submodule(name), "forward"),
@@ -61,7 +65,7 @@ def _forward(export: Export, name: str) -> Callable[..., Any]:
         return [y]
 
     def forward(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return run_marked(export, Region(NAME, name, build, alike=True, refute=refuted), wrapped, args, kwargs)
+        return run_marked(export, Region(NAME, name, build, True, refuted, name), wrapped, args, kwargs)
 
     return forward
 

@@ -29,10 +29,12 @@ class Options:
         functions: ``NAME=module:Class`` or ``domain::NAME=module:Class``: instances of the class become nodes of the
             name. The domain is the first part of the module's name if none is given.
         strict: whether an instance left without a node, or a class without instances, ends the export with an error.
+        compare: whether a second, plain export is made, and compared with the model outside of the nodes.
     """
 
     functions: list[str]
     strict: bool = False
+    compare: bool = False
 
     def __post_init__(self) -> None:
         for word in self.functions:
@@ -43,7 +45,7 @@ class Options:
 def mark_modules(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
     """Mark each call of an instance of the classes as a region."""
     wanted: dict[type, tuple[str, str]] = {}
-    receipt = Receipt(NAME, "instances", options.strict)
+    receipt = Receipt(NAME, "instances", options.strict, compares=options.compare)
     for word in options.functions:
         parts = _WORD.fullmatch(word)
         assert parts is not None  # as Options has seen to
@@ -118,7 +120,7 @@ def _forward(export: Export, part: str, domain: str, name: str) -> Callable[...,
         label = _part(part, instance)
         weights = [own for own, _ in [*instance.named_parameters(), *instance.named_buffers()]]
         build = partial(put_function, domain=domain, name=name, part=label, weights=weights)
-        return run_marked(export, Region(NAME, label, build), wrapped, args, kwargs)
+        return run_marked(export, Region(NAME, label, build, module=part), wrapped, args, kwargs)
 
     return forward
 

@@ -27,12 +27,14 @@ class Options:
         body: whether the model has a local function with the formula of the node, for runtimes without the operator. A
             runtime with the operator needs no function, and may prefer the function.
         strict: whether a norm left without a node ends the export with an error.
+        compare: whether a second, plain export is made, and compared with the model outside of the nodes.
     """
 
     domain: str = ""
     op_type: str = "RMSNormalization"
     body: bool = True
     strict: bool = False
+    compare: bool = False
 
     def __post_init__(self) -> None:
         if not self.op_type or (not self.domain and self.op_type != Options.op_type):
@@ -47,7 +49,8 @@ def mark_norms(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
     modules = dict(export.modules(NAME))
     norm_modules = {name: (module, norms) for name, module in modules.items() if (norms := rmsnorms(module))}
     export.want(NAME, bool(norm_modules))
-    receipt = Receipt(NAME, "norm-like parts", options.strict, written_out_norms, [*norm_modules], refused=_REFUSED)
+    receipt = Receipt(NAME, "norm-like parts", options.strict, written_out_norms, [*norm_modules])
+    receipt.compares, receipt.refused = options.compare, _REFUSED
     if norm_modules and options.domain and options.body:
         receipt.remarks.append(inlined(f"{options.domain}::{options.op_type}", "export with rmsnorm_node.body=false"))
     reasons = {
@@ -84,7 +87,8 @@ def _forward(export: Export, options: Options, name: str, norms: Any) -> Callabl
             return wrapped(*new, **{key: x if arg is arguments[0] else arg for key, arg in kwargs.items()})
 
         refute = partial(refuted, module=instance, norm=norm)
-        return run_marked(export, Region(NAME, name, build, alike=norm.dtype == dtype, refute=refute), run, inputs)
+        region = Region(NAME, name, build, alike=norm.dtype == dtype, refute=refute, module=name)
+        return run_marked(export, region, run, inputs)
 
     return forward
 

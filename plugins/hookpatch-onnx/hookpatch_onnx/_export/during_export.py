@@ -19,6 +19,7 @@ from hookpatch_onnx._export.receipt import keep
 Marking: TypeAlias = Callable[[Export], Iterable[hookpatch.Patch]]
 
 _running: Final[ContextVar[Export | None]] = ContextVar("hookpatch_onnx", default=None)
+_is_plain: Final[ContextVar[bool]] = ContextVar("hookpatch_onnx_plain", default=False)
 
 
 def during_export(marking: Marking, why: str, upstream: str) -> hookpatch.Patch:
@@ -33,14 +34,23 @@ def during_export(marking: Marking, why: str, upstream: str) -> hookpatch.Patch:
     """
 
     def export(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if _is_plain.get():
+            return wrapped(*args, **kwargs)
         if (running := _running.get()) is not None:  # another plugin's patch has begun the export
             with _patched(marking(running)):
                 return wrapped(*args, **kwargs)
         from hookpatch_onnx._export.exporters import exporter_patches  # imports torch, which is imported by now
 
         arguments = inspect.signature(wrapped).bind_partial(*args, **kwargs).arguments
-        with _begun(arguments) as running, _patched([*exporter_patches(running), *marking(running)]):
-            return wrapped(*args, **kwargs)
+        with _begun(arguments) as running:
+            with _patched([*exporter_patches(running), *marking(running)]):
+                result = wrapped(*args, **kwargs)
+            if running.finished is not None:
+                from hookpatch_onnx._export.plain_export import compare_with_plain
+
+                with _plain():
+                    compare_with_plain(running, wrapped, args, kwargs)
+            return result
 
     return hookpatch.wrap(
         "torch.onnx:export", export, reach="everywhere", requires="torch>=2.13", why=why, upstream=upstream
@@ -54,6 +64,15 @@ def loaded(name: str) -> Any:
 
 def _patched(patches: Iterable[hookpatch.Patch]) -> AbstractContextManager[object]:
     return hookpatch.active(*patches, scope="task", children="local")
+
+
+@contextmanager
+def _plain() -> Iterator[None]:
+    token = _is_plain.set(True)
+    try:
+        yield
+    finally:
+        _is_plain.reset(token)
 
 
 @contextmanager

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 from hookpatch_onnx._export.receipt import Receipt
 from hookpatch_onnx.errors import CapturedWarning, NodeError
@@ -13,6 +13,33 @@ if TYPE_CHECKING:
     import onnx_ir as ir  # imports numpy
 
 _DEFAULT_OPSET: Final = 20  # torch.onnx._constants.ONNX_DEFAULT_OPSET of torch 2.13
+
+
+@final
+class State(NamedTuple):
+    """What an export of a model can change: the state of torch's random numbers, and the buffers of the model."""
+
+    random: Any
+    buffers: dict[str, Any]
+
+    @classmethod
+    def of(cls, model: Any) -> State:
+        """Return a copy of the state."""
+        import torch  # imported by now
+
+        return cls(torch.get_rng_state(), {name: buffer.clone() for name, buffer in model.named_buffers()})
+
+    def restore(self, model: Any) -> None:
+        """Put the state back."""
+        import torch  # imported by now
+
+        torch.set_rng_state(self.random)
+        with torch.no_grad():
+            for name, buffer in model.named_buffers():
+                old = self.buffers.get(name)
+                is_real = type(buffer) is torch.Tensor and not buffer.is_meta
+                if is_real and old is not None and old.shape == buffer.shape and not torch.equal(old, buffer):
+                    buffer.copy_(old)
 
 
 @final
@@ -29,6 +56,10 @@ class Export:
         wanted: the plugins that have found parts to replace.
         receipts: the account of each plugin that gives one, by its name.
         refuted: why the node of a region would compute something else, by the number of the region; see ``proofs.py``.
+        made: the number of the region for each node that a plugin has made.
+        digests: the hash of each weight that is not in the finished model, by name.
+        finished: the model after the export, if a plugin compares.
+        state: the state before the export, for a second export; None if no plugin compares.
         refusal: the error that ends the export. Torch wraps errors; this error is raised unwrapped.
     """
 
@@ -46,6 +77,10 @@ class Export:
         self.wanted: Final[set[str]] = set()
         self.receipts: Final[dict[str, Receipt]] = {}
         self.refuted: Final[dict[int, str]] = {}
+        self.made: Final[dict[ir.Node, int]] = {}
+        self.digests: Mapping[str, bytes] = {}
+        self.finished: ir.Model | None = None
+        self.state: State | None = None
         self.refusal: Exception | None = None
 
     def modules(self, plugin: str) -> Iterator[tuple[str, Any]]:
@@ -64,6 +99,8 @@ class Export:
         """Take the receipt of a plugin, unless the model was captured before."""
         if not self._was_captured:
             self.receipts[receipt.plugin] = receipt
+            if receipt.compares and self.state is None:
+                self.state = State.of(self.model)
 
     def close(self, model: ir.Model) -> None:
         """Look at the finished model for what the plugins have left, and check it.
@@ -74,6 +111,8 @@ class Export:
         from hookpatch_onnx._export.checked import check  # imports onnx
 
         check(model, self.receipts)
+        if self.state is not None:
+            self.finished = model
         for receipt in self.receipts.values():
             try:
                 receipt.close(model)

@@ -16,7 +16,7 @@ from hookpatch_onnx._export.proofs import prove
 from hookpatch_onnx._export.region import BEGIN, DOMAIN, END
 from hookpatch_onnx._export.rewrite import rewrite
 from hookpatch_onnx._export.traced_marks import join_marks
-from hookpatch_onnx._model.weights import joined, taken_apart
+from hookpatch_onnx._model.weights import digests, joined, taken_apart
 from hookpatch_onnx.errors import NodeError
 
 
@@ -86,6 +86,8 @@ def _after_torchscript(export: Export) -> Callable[..., None]:
         serialized, file, *_ = args
         light, weights = taken_apart(memoryview(serialized))
         model = ir.from_proto(onnx.load_model_from_string(light))
+        if export.state is not None:
+            export.digests = digests(weights)
         join_marks(model)
         rewrite(model, export)
         opened: Any = torch.serialization._open_file_like

@@ -30,6 +30,7 @@ class Receipt:
         made: the parts exported as nodes; a part called twice counts twice.
         missed: the parts not exported as nodes, each with the reason.
         remarks: other facts for the user, a clause each.
+        compares: True if the model is compared with a second, plain export.
         refused: the remedy if ``onnx.checker`` refuses a node of the plugin; empty if a refusal is unexpected.
     """
 
@@ -41,6 +42,7 @@ class Receipt:
     made: list[str] = field(default_factory=list)
     missed: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+    compares: bool = False
     refused: str = ""
 
     def miss(self, parts: Mapping[str, str]) -> None:

@@ -43,6 +43,7 @@ class Region:
             between the marks. Then TorchScript's exporter need not convert these operations.
         refute: compares the results with those of the node; None if the node is made of the region's own operations,
             or declared by the user.
+        module: the name of the module whose operations are the region; None if the region is a part of a module.
     """
 
     plugin: str
@@ -50,6 +51,7 @@ class Region:
     build: Build
     alike: bool = False
     refute: Refute | None = None
+    module: str | None = None
 
 
 def run_marked(

@@ -11,9 +11,9 @@ from typing import Any
 import onnx_ir as ir
 
 from hookpatch_onnx._export.export import Export
-from hookpatch_onnx._export.reads import GraphLike, graphs
 from hookpatch_onnx._export.region import BEGIN, DOMAIN, END, note_refuted
 from hookpatch_onnx._model.metadata import MADE_BY
+from hookpatch_onnx._model.reads import GraphLike, graphs
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Place:
         inputs: the inputs of the region.
         results: the values before the end mark; with ``Region.alike`` in TorchScript's exporter, the first input.
         export: the export.
-        plugin: the plugin's name.
+        number: the number of the region in the export.
     """
 
     model: ir.Model
@@ -37,7 +37,12 @@ class Place:
     inputs: Sequence[ir.Value]
     results: Sequence[ir.Value]
     export: Export
-    plugin: str
+    number: int
+
+    @property
+    def plugin(self) -> str:
+        """The name of the plugin that replaces the region."""
+        return str(self.export.regions[self.number].plugin)
 
     @property
     def opset(self) -> int:
@@ -58,6 +63,7 @@ class Place:
         node = ir.Node(domain, op_type, inputs, converted, num_outputs=outputs)
         node.metadata_props.update(_origin(self.end))
         node.metadata_props[MADE_BY] = self.plugin
+        self.export.made[node] = self.number
         if graph is None:
             self.graph.insert_before(self.end, node)
         else:
@@ -129,7 +135,7 @@ def _replace(model: ir.Model, graph: GraphLike, end: ir.Node, export: Export) ->
         return
     if (receipt := export.receipts.get(region.plugin)) is not None:
         receipt.made.append(region.part)
-    values = region.build(Place(model, graph, begin, end, inputs, results, export, region.plugin))
+    values = region.build(Place(model, graph, begin, end, inputs, results, export, number))
     for value, old in zip(values, end.outputs, strict=True):
         value.name = _renamed(old.name, value)
         value.type, value.shape = value.type or old.type, value.shape or old.shape

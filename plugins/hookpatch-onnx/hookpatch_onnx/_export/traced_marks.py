@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import onnx_ir as ir
 
-from hookpatch_onnx._export.reads import GraphLike, graphs
 from hookpatch_onnx._export.region import DOMAIN, END, MARK, PLACE, REGION, TAKEN, TRACED
+from hookpatch_onnx._model.reads import GraphLike, graphs
 
 _Key: TypeAlias = tuple[int, str]  # the number of the region; the begin or the end
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
@@ -54,6 +55,20 @@ def joined(model: onnx.ModelProto, weights: Weights) -> Iterator[bytes | memoryv
     model.ClearField("graph")
     yield model.SerializeToString()
     yield from graph
+
+
+def digests(weights: Weights) -> dict[str, bytes]:
+    """Return the hash of the data of each weight."""
+    return {name: _digest(field) for name, field in weights.items()}
+
+
+def _digest(weight: memoryview) -> bytes:
+    (whole,) = fields_of(weight, 0, len(weight))
+    data = hashlib.blake2b(digest_size=16)
+    for field in fields_of(weight, whole.payload, whole.end):
+        if field.number in _DATA:
+            data.update(weight[field.payload : field.end])
+    return data.digest()
 
 
 def _light(model: memoryview, start: int, end: int) -> onnx.TensorProto | None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from hookpatch_onnx._export.reads import read, read_instead, users_in
 from hookpatch_onnx._export.rewrite import Place, drop_initializer, is_mark
 from hookpatch_onnx._model.metadata import MADE_BY
+from hookpatch_onnx._model.reads import read, read_instead, users_in
 from hookpatch_onnx.errors import NodeError
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import onnx_ir as ir
 
-from hookpatch_onnx._export.reads import GraphLike, graphs
+from hookpatch_onnx._model.reads import GraphLike, graphs
 
 _THERE = "is written out there"
 

@@ -1,0 +1,80 @@
+"""Export a model a second time without the plugins, and compare the two models outside of the plugins' nodes."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+import onnx
+import onnx_ir as ir
+
+import hookpatch
+from hookpatch_onnx._export.export import Export, State
+from hookpatch_onnx._model.weights import digests, taken_apart
+from hookpatch_onnx._outside.outside import Outside, Stand
+from hookpatch_onnx._outside.side import Side, module_of
+
+_MOST: Final = 3  # differences named; the others are counted
+_ONCE: Final = ("report", "verify", "profile", "dump_exported_program")  # files and work that the first export did
+
+
+def compare_with_plain(
+    export: Export, exporter: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """Add to the receipts whether the model is the plain export, but for the nodes of the plugins."""
+    assert export.finished is not None
+    assert export.state is not None  # as Export.close has seen to
+    bound = inspect.signature(exporter).bind(*args, **kwargs)
+    bound.arguments |= {"f": None if export.dynamo else io.BytesIO(), "verbose": False}
+    for word in _ONCE:
+        bound.arguments.pop(word, None)
+    after = State.of(export.model)
+    export.state.restore(export.model)
+    try:
+        with warnings.catch_warnings(record=True):  # not ignored: where a warning is an error, torch behaves otherwise
+            plain = _exported(export, exporter, bound)
+        remark = _remark(Outside(Side(export.finished, export.digests), plain, _stands(export)))
+    except Exception as error:  # of torch: the export was successful, and remains so
+        remark = f"not compared with the plain export: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    finally:
+        after.restore(export.model)
+    for receipt in export.receipts.values():
+        if receipt.compares:
+            receipt.remarks.append(remark)
+
+
+def _exported(export: Export, exporter: Callable[..., Any], bound: inspect.BoundArguments) -> Side:
+    """Return the plain model."""
+    if export.dynamo:
+        return Side(exporter(*bound.args, **bound.kwargs).model, {})
+    sides: list[Side] = []
+
+    def keep(wrapped: Callable[..., None], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        light, weights = taken_apart(memoryview(args[0]))
+        sides.append(Side(ir.from_proto(onnx.load_model_from_string(light)), digests(weights)))
+
+    file = "torch.onnx._internal.torchscript_exporter.onnx_proto_utils:_export_file"
+    patch = hookpatch.wrap(file, keep, why="the plain model is compared, and not written")
+    with hookpatch.active(patch, scope="task", children="local"):
+        exporter(*bound.args, **bound.kwargs)
+    return sides[0]
+
+
+def _stands(export: Export) -> dict[ir.Node, Stand]:
+    """Return what each node of a plugin stands for."""
+    stands = {}
+    for node, number in export.made.items():
+        module = export.regions[number].module
+        stands[node] = Stand(number, module_of(node) if module is None else module, module is not None)
+    return stands
+
+
+def _remark(outside: Outside) -> str:
+    differences = outside.differences
+    if not differences:
+        return f"all other {outside.equal} nodes are those of the plain export"
+    ending = f", and {len(differences) - _MOST} more" if len(differences) > _MOST else ""
+    return f"elsewhere the model differs from the plain export: {', '.join(differences[:_MOST])}{ending}"

@@ -1,0 +1,91 @@
+"""One of the two compared models: its nodes, and the content of its weights and constants."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeAlias, final
+
+import onnx_ir as ir
+
+from hookpatch_onnx._model.metadata import MADE_BY
+from hookpatch_onnx._model.reads import graphs
+
+Content: TypeAlias = tuple[str, tuple[str, ...], bytes]  # dtype, shape, hash of the data
+
+
+@final
+class Side:
+    """A model beside another model.
+
+    Args:
+        model: the model.
+        digests: the hash of each weight whose data is not in the model, by the weight's name.
+    """
+
+    def __init__(self, model: ir.Model, digests: Mapping[str, bytes]) -> None:
+        self.model: Final = model
+        self._digests: Final = digests
+        self._contents: Final[dict[ir.Value, Content | None]] = {}
+
+    def nodes(self) -> Iterator[ir.Node]:
+        """Yield the nodes of the model and of all graphs in nodes, without constants."""
+        for graph in graphs(self.model.graph):
+            yield from (node for node in graph if node.op_type != "Constant")
+
+    def content(self, value: ir.Value) -> Content | None:
+        """Return the content of a constant: a weight or the output of a Constant; None for any other value."""
+        if value not in self._contents:
+            self._contents[value] = self._content(value)
+        return self._contents[value]
+
+    def _content(self, value: ir.Value) -> Content | None:
+        producer = value.producer()
+        if producer is not None and producer.op_type == "Constant":
+            tensor = ir.convenience.get_const_tensor(value)
+            if tensor is None:  # a constant of another type than a tensor
+                return "", (), b"".join(map(attribute_bytes, producer.attributes.values()))
+        elif value.is_initializer():
+            tensor = value.const_value
+        else:
+            return None
+        assert tensor is not None
+        digest = self._digests.get(value.name or "") or hash_of(tensor.tobytes())
+        return tensor.dtype.name, tuple(map(str, tensor.shape)), digest
+
+
+def hash_of(data: bytes | memoryview) -> bytes:
+    """Return the hash of the data of a weight."""
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def attribute_bytes(attribute: ir.Attr) -> bytes:
+    """Return an attribute in a form that is equal for equal attributes."""
+    proto = ir.to_proto(attribute)
+    proto.t.ClearField("name")
+    data: bytes = proto.SerializeToString(deterministic=True)
+    return data
+
+
+def is_made(node: ir.Node) -> bool:
+    """Return True if a plugin has made a node."""
+    return MADE_BY in node.metadata_props
+
+
+def module_of(node: ir.Node) -> str:
+    """Return the name of the module that a node comes from: by torch's metadata, or by the name of the node."""
+    if (scopes := node.metadata_props.get("pkg.torch.onnx.name_scopes")) is not None:
+        names = ["", *ast.literal_eval(scopes)]
+        return str(names[-1] if is_made(node) else names[-2])  # the last name is that of torch's own node
+    path: list[str] = []
+    for name in (node.name or "").strip("/").split("/")[:-1]:
+        if path and name.startswith(f"{path[-1]}."):  # in a Sequential, TorchScript's exporter says /blocks/blocks.0
+            path.pop()
+        path.append(name)
+    return ".".join(path)
+
+
+def name_of(node: ir.Node) -> str:
+    """Return the name and the operator of a node, for messages."""
+    return f"{node.name or node.outputs[0].name} ({node.op_type})"

@@ -1,0 +1,298 @@
+"""With compare=true the receipt says whether a model is the plain export, outside of the nodes of the plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import onnx
+import onnx_ir as ir
+import pytest
+import torch
+from exported import exported, ops, ran
+from hookpatch_onnx._model.metadata import MADE_BY
+from hookpatch_onnx._outside.outside import Outside, Stand
+from hookpatch_onnx._outside.side import Side
+from test_receipt import EXPORTS, WIDTH, Norm, notes
+from tiny_models import Masked, tiny
+
+import hookpatch
+
+pytestmark = pytest.mark.model
+
+COMPARE = {"compare": True}
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{f"{name}, {how}": (name, EXPORTS[how]) for name in ("GPT-Neo", "Gemma", "Llama", "T5") for how in EXPORTS},
+    **{
+        f"{name}, torchscript, dynamic": (name, {**EXPORTS["torchscript"], "dynamic": 2})
+        for name in ("GPT-Neo", "Gemma", "Llama", "T5")
+    },
+    "Gemma, dynamo, dynamic": ("Gemma", {"opset_version": 20, "dynamic": 2}),
+    "Llama, dynamo, not optimized": ("Llama", {"opset_version": 20, "optimize": False}),
+    "T5, dynamo, opset 23": ("T5", {"opset_version": 23}),
+}
+
+
+def compared(model: torch.nn.Module, *args: Any, plugins: tuple[str, ...] = ("rmsnorm_node",), **how: Any) -> Any:
+    """Return the exported model, and the last clause of the receipt."""
+    with hookpatch.active(*plugins, options={plugins[-1]: COMPARE}) as session:
+        proto = exported(model, *args, **how)
+    return proto, notes(session)[-1].rpartition("; ")[2]
+
+
+@pytest.mark.parametrize(("name", "how"), MODELS.values(), ids=MODELS)
+def test_whole_models_are_the_plain_export_elsewhere(name: str, how: dict[str, Any]) -> None:
+    """Outside of the regions all nodes, weights, sizes and axes named by a user are those of the plain export."""
+    model, ids = Masked(tiny(name)).eval(), torch.arange(12).reshape(2, 6) + 3
+    args = (ids, torch.ones_like(ids))
+    proto, remark = compared(model, *args, plugins=("rmsnorm_node", "gelu_node"), **how)
+    others = [node for node in proto.graph.node if node.op_type != "Constant" and not _is_made(node)]
+    assert len(others) < len(proto.graph.node)
+    assert remark == f"all other {len(others)} nodes are those of the plain export"
+    with torch.no_grad():
+        numpy.testing.assert_allclose(ran(proto, *args)[0], model(*args).numpy(), rtol=1e-4, atol=1e-5)
+
+
+class Net(torch.nn.Module):
+    """Two norms; other nodes read the input of the first norm, too, and only the norm that of the second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.norm, self.last = torch.nn.Linear(WIDTH, WIDTH), torch.nn.Linear(8, 8), Norm(), Norm()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(self.a(x))
+        return torch.softmax(self.last(self.b(self.norm(y)) * 3.0 - y), -1)
+
+
+def _node(model: ir.Model, op_type: str, which: int = 0) -> ir.Node:
+    return [node for node in model.graph if node.op_type == op_type][which]
+
+
+def _value(node: ir.Node) -> ir.Value:
+    return node.outputs[0]
+
+
+def _set_axis(model: ir.Model) -> None:
+    _node(model, "Softmax").attributes["axis"] = ir.AttrInt64("axis", 0)
+
+
+def _change_weight(model: ir.Model) -> None:
+    weight = model.graph.initializers["a.bias"]
+    assert weight.const_value is not None
+    weight.const_value = ir.tensor(weight.const_value.numpy() + 1, name="a.bias")
+
+
+def _change_constant(model: ir.Model) -> None:
+    _node(model, "Mul").replace_input_with(1, _constant(model, 4.0))
+
+
+def _constant(model: ir.Model, number: float) -> ir.Value:
+    node = ir.Node("", "Constant", [], [ir.AttrFloat32("value_float", number)], num_outputs=1)
+    model.graph.insert_before(model.graph[0], node)
+    return _value(node)
+
+
+def _pass_by_a_node(model: ir.Model) -> None:
+    relu = _node(model, "Relu")
+    assert relu.inputs[0] is not None
+    _value(relu).replace_all_uses_with(relu.inputs[0])
+    model.graph.remove(relu)
+
+
+def _keep_an_unused_node(model: ir.Model) -> None:
+    model.graph.append(ir.Node("", "Neg", [model.graph.inputs[0]], name="extra"))
+
+
+def _read_before_the_relu(model: ir.Model) -> None:
+    _node(model, "SimplifiedLayerNormalization").replace_input_with(0, _node(model, "Relu").inputs[0])
+
+
+def _skip_the_norm(model: ir.Model) -> None:
+    norm = _node(model, "SimplifiedLayerNormalization")
+    for use in _value(norm).uses():
+        use.node.replace_input_with(use.idx, norm.inputs[0])
+    model.graph.remove(norm)
+
+
+def _skip_to_the_first_norm(model: ir.Model) -> None:
+    last = _node(model, "SimplifiedLayerNormalization", 1)
+    last.replace_input_with(0, _value(_node(model, "SimplifiedLayerNormalization")))
+
+
+def _swap_inputs(model: ir.Model) -> None:
+    sub = _node(model, "Sub")
+    first, second = sub.inputs
+    sub.replace_input_with(0, second)
+    sub.replace_input_with(1, first)
+
+
+def _forget_a_shape(model: ir.Model) -> None:
+    _value(_node(model, "Relu")).shape = None
+
+
+def _make_the_output_dynamic(model: ir.Model) -> None:
+    model.graph.outputs[0].shape = ir.Shape(["batch", 3, WIDTH])
+
+
+def _rename_the_output(model: ir.Model) -> None:
+    model.graph.outputs[0].name = "other"
+
+
+def _change_the_input(model: ir.Model) -> None:
+    model.graph.inputs[0].type = ir.TensorType(ir.DataType.DOUBLE)
+
+
+def _change_the_opset(model: ir.Model) -> None:
+    model.opset_imports[""] = 21
+
+
+CHANGES: list[tuple[Callable[[ir.Model], None], str]] = [
+    (_set_axis, "(Softmax) instead of "),
+    (_change_weight, "the constant a.bias"),
+    (_change_constant, "the constant "),
+    (_pass_by_a_node, "(Add) instead of "),
+    (_keep_an_unused_node, "extra (Neg) is new"),
+    (_read_before_the_relu, "(SimplifiedLayerNormalization) reads linear"),
+    (_skip_the_norm, "relu is relu in one place, and mul_1 in another"),
+    (_skip_to_the_first_norm, " does not read "),
+    (_swap_inputs, " instead of "),
+    (_forget_a_shape, "FLOAT instead of FLOAT[2,3,8]"),
+    (_make_the_output_dynamic, "FLOAT[batch,3,8] instead of FLOAT[2,3,8]"),
+    (_rename_the_output, "the names of the outputs"),
+    (_change_the_input, "DOUBLE[2,3,8] instead of FLOAT[2,3,8]"),
+    (_change_the_opset, "the opset versions"),
+]
+
+
+@pytest.fixture(scope="module")
+def pair() -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    """The model with nodes of the plugin, and the plain one."""
+    net, x = Net().eval(), torch.randn(2, 3, WIDTH)
+    with hookpatch.active("rmsnorm_node"):
+        changed = exported(net, x, **EXPORTS["dynamo"])
+    return changed, exported(net, x, **EXPORTS["dynamo"])
+
+
+def _outside(changed: ir.Model, plain: ir.Model) -> list[str]:
+    made = [node for node in changed.graph if MADE_BY in node.metadata_props]
+    names = ("norm", "last")[-len(made) :]
+    stands = {node: Stand(number, names[number], True) for number, node in enumerate(made)}
+    return Outside(Side(changed, {}), Side(plain, {}), stands).differences
+
+
+@pytest.mark.parametrize(("change", "says"), CHANGES)
+def test_each_difference_is_found(
+    pair: tuple[onnx.ModelProto, onnx.ModelProto], change: Callable[[ir.Model], None], says: str
+) -> None:
+    """One change on purpose of the changed model is a difference; without the change there is none."""
+    changed, plain = (ir.from_proto(proto) for proto in pair)
+    assert _outside(changed, plain) == []
+    change(changed)
+    differences = _outside(changed, plain)
+    assert any(says in difference for difference in differences), differences
+
+
+def test_a_node_that_the_changed_model_lacks_is_found(pair: tuple[onnx.ModelProto, onnx.ModelProto]) -> None:
+    """A node that only the plain model has is a difference, even if the node is not used."""
+    changed, plain = (ir.from_proto(proto) for proto in pair)
+    _keep_an_unused_node(plain)
+    assert _outside(changed, plain) == ["extra (Neg) is missing"]
+
+
+class Drifting(torch.nn.Module):
+    """A model with another factor at each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.calls = Norm(), 2
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return self.norm(x) * self.calls
+
+
+def test_the_receipt_names_a_difference() -> None:
+    """A model that computes something else at the second call differs, and the receipt says where."""
+    _, remark = compared(Drifting(), torch.randn(2, 3, WIDTH), opset_version=20, dynamo=False)
+    assert remark.startswith("elsewhere the model differs from the plain export: the constant /Constant")
+
+
+@pytest.mark.filterwarnings("ignore:ONNX Preprocess - Removing mutation")  # by TorchScript's exporter
+@pytest.mark.parametrize("how", EXPORTS)
+def test_the_second_export_leaves_no_trace(how: str) -> None:
+    """Buffers, random numbers and the exported model are those of one export."""
+
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = Norm()
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls.add_(1)
+            return self.norm(x) + self.calls
+
+    counts, numbers, models = [], [], []
+    weight, x = torch.randn(WIDTH), torch.randn(2, 3, WIDTH)
+    for is_compared in (False, True):
+        net = Counting()
+        net.norm.weight.data = weight
+        torch.manual_seed(0)
+        with hookpatch.active("rmsnorm_node", options={"rmsnorm_node": {"compare": is_compared}}) as session:
+            models.append(exported(net, x, **EXPORTS[how]).SerializeToString())
+        counts.append(float(net.calls))
+        numbers.append(float(torch.rand(())))
+        assert notes(session)[-1].endswith("nodes are those of the plain export") is is_compared
+    assert (counts[0], numbers[0], models[0]) == (counts[1], numbers[1], models[1])
+
+
+class Doubled(torch.autograd.Function):
+    """Declares one node."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x + x) + 1
+
+    @staticmethod
+    def symbolic(g: Any, x: Any) -> Any:
+        return g.op("acme::Doubled", x)
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm = torch.nn.Linear(WIDTH, WIDTH), Norm()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.linear(self.norm(x)))
+
+
+@pytest.mark.parametrize("how", EXPORTS)
+def test_nodes_of_all_plugins_are_left_out(how: str) -> None:
+    """Local functions with a norm inside, declared nodes, norms side by side and a branch."""
+
+    class All(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = torch.nn.Sequential(Block(), Block(), Norm(), Norm())
+            self.beside = Norm()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y: torch.Tensor = Doubled.apply(torch.sigmoid(x)) if how == "dynamo" else x
+            y = self.blocks(y) + self.beside(y - 1)
+            return torch.cond(y.sum() > 0, torch.sin, lambda z: z * 2, (y,)) if how == "dynamo" else y.sin()
+
+    plugins = ("symbolic_functions", "onnx_function", "rmsnorm_node")
+    options = {"onnx_function": {"functions": [f"acme::Block={__name__}:Block"], **COMPARE}, "rmsnorm_node": COMPARE}
+    with hookpatch.active(*plugins, options=options) as session:
+        proto = exported(All().requires_grad_(False), torch.randn(2, 3, WIDTH), output_names=["y"], **EXPORTS[how])
+    last = [patch.notes[-1] for patch in session.report() if patch.notes and "became nodes" in patch.notes[-1]]
+    remarks = {note.rpartition("; ")[2] for note in last if "plain export" in note}
+    count = ops(proto)["Sigmoid"] + ops(proto)["Add"] + (6 if how == "dynamo" else 2)
+    assert remarks == {f"all other {count} nodes are those of the plain export"}
+
+
+def _is_made(node: onnx.NodeProto) -> bool:
+    return any(prop.key == MADE_BY for prop in node.metadata_props)
