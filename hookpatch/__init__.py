@@ -105,7 +105,7 @@ if not TYPE_CHECKING:  # a type checker would take any name for a public one
             raise AttributeError(f"module 'hookpatch' has no attribute '{name}'")
         from importlib import import_module  # not at the top: start-up cost
 
-        _open_now()
+        _open_postponed()
         if name not in _HOME:
             return import_module(f"hookpatch.{name}")
         value = getattr(import_module(f"hookpatch.{_HOME[name]}"), name)
@@ -113,17 +113,17 @@ if not TYPE_CHECKING:  # a type checker would take any name for a public one
         return value
 
 
-def _open_now() -> None:
+def _open_postponed() -> None:
     """Open the session that was put off at interpreter start, if any."""
     if "_startup" in globals():
-        globals()["_startup"].open_now()
+        globals()["_startup"].open_postponed()
 
 
 def load_ipython_extension(shell: object) -> None:
     """Add the magics ``%hookpatch`` and ``%%hookpatch``, for ``%load_ext hookpatch``."""
     from hookpatch.notebook import load  # imports IPython
 
-    _open_now()
+    _open_postponed()
     load(shell)
 
 

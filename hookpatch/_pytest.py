@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the checks and fixtures; first open the session of the environment, which no test is to blame for."""
-    hookpatch._open_now()
+    hookpatch._open_postponed()
     config.addinivalue_line("markers", "hookpatch_leaves: the test may leave patches behind")
     config.addinivalue_line(
         "markers",
@@ -77,14 +77,14 @@ class Watchman:
             result = yield
         except BaseException as error:
             __tracebackhide__ = True
-            for line in self._left_by(item):
+            for line in self._leftovers_of(item):
                 error.add_note(line)
             raise
-        if lines := self._left_by(item):
+        if lines := self._leftovers_of(item):
             pytest.fail("\n".join(lines), pytrace=False)
         return result
 
-    def _left_by(self, item: pytest.Item) -> list[str]:
+    def _leftovers_of(self, item: pytest.Item) -> list[str]:
         """Close the sessions left by a test; return the lines of the failure."""
         if item.get_closest_marker("hookpatch_leaves") is not None or _footprint() <= self._allowed:
             return []

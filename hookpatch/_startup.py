@@ -131,9 +131,9 @@ def _put_off() -> bool:
     packages = {module.partition(".")[0] for module in modules}
     if "*" in "".join(packages) or not packages.isdisjoint(_NEEDED) or not packages.isdisjoint(sys.stdlib_module_names):
         return False  # in the midst of the import hookpatch could not be imported
-    _waiting.extend(imports.foresee(module, open_now) for module in modules)
+    _waiting.extend(imports.foresee(module, open_postponed) for module in modules)
     # A block of the program opens the session, too: patches of the block lie over patches of the environment.
-    _waiting.append(imports.watch("hookpatch._processes.children", open_now))
+    _waiting.append(imports.watch("hookpatch._processes.children", open_postponed))
     return True
 
 
@@ -154,7 +154,7 @@ def _end(process: int) -> None:
         write_shortfalls(_session)
 
 
-def open_now(_: object = None) -> None:
+def open_postponed(_: object = None) -> None:
     """Open a session that was put off, mostly in the midst of an import; end the program on an error."""
     global _is_opening
     if not _waiting or not _late.acquire(timeout=_PATIENCE):

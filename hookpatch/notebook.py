@@ -30,17 +30,17 @@ _USAGE: Final = (
 
 def load(shell: Any) -> None:
     """Add the magics to an IPython shell, once."""
-    if _of(shell) is None:
+    if _magics_of(shell) is None:
         shell.register_magics(HookpatchMagics(shell))
 
 
 def unload(shell: Any) -> None:
     """Switch off the plugins switched on by the magics."""
-    if (magics := _of(shell)) is not None:
+    if (magics := _magics_of(shell)) is not None:
         magics.off([])
 
 
-def _of(shell: Any) -> HookpatchMagics | None:
+def _magics_of(shell: Any) -> HookpatchMagics | None:
     magics = shell.magics_manager.registry.get(HookpatchMagics.__name__)
     return magics if isinstance(magics, HookpatchMagics) else None
 
@@ -64,7 +64,7 @@ class HookpatchMagics(Magics):
         words = shlex.split(line)
         try:
             if cell is not None:
-                self._run(words, cell)
+                self._run_cell(words, cell)
                 return None
             if words[:1] == ["on"] and words[1:]:
                 self.on(words[1:])
@@ -108,7 +108,7 @@ class HookpatchMagics(Magics):
             for plugin in plugins:
                 closing.callback(self._on.pop(plugin).close)
 
-    def _run(self, names: Sequence[str], cell: str) -> None:
+    def _run_cell(self, names: Sequence[str], cell: str) -> None:
         if not names:
             raise UsageError(f"hookpatch: name plugins; write {_USAGE}")
         shell: Any = self.shell

@@ -365,15 +365,15 @@ class Machine(MachineModel):
                         layer.entry.state = "overwritten" if place.is_overwritten(layer) else "applied"
             for entry in session._ledger.entries:
                 if entry.applied is not None:
-                    entry.applied.look()
+                    entry.applied.compare_slots()
             for entry in session._ledger.entries:  # not report(): report() looks at all objects, see `look`
-                states.setdefault(entry.asked.patch.why, []).append(entry.state)
+                states.setdefault(entry.request.patch.why, []).append(entry.state)
             for attempt in plan:
                 assert sorted(states[attempt.tag]) == sorted(entry.state for entry in attempt.entries), (
                     attempt.label,
                     attempt.verb,
                     attempt.reach,
-                    [(e.state, e.place) for e in session._ledger.entries if e.asked.patch.why == attempt.tag],
+                    [(e.state, e.place) for e in session._ledger.entries if e.request.patch.why == attempt.tag],
                     [entry.state for entry in attempt.entries],  # of the model
                     [place.label for place, _ in attempt.laid],
                 )

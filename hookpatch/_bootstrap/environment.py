@@ -172,7 +172,7 @@ def handed_on(env: Mapping[Any, Any] | None) -> str:
     return next((os.fsdecode(value) for name, value in env.items() if name in names), "")
 
 
-def is_of_now(env: Mapping[Any, Any] | None) -> bool:
+def hands_on_same_blocks(env: Mapping[Any, Any] | None) -> bool:
     """Return True if an environment has the variables of this process, and hands on the same blocks."""
     return env is None or (os.environ.keys() <= env.keys() and handed_on(env) == handed_on(None))
 

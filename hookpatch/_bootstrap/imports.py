@@ -1,8 +1,8 @@
 """Notice each executed module: watches, and the finder, loader and spec that fire the watches.
 
-The only file that touches sys.meta_path and sys.modules. The import hooks of wrapt do not do. They take module locks in
-find_spec, a deadlock when threads import at once. They forget a hook after the first import, so a reload loses the
-patch. They cannot be cancelled, and they run on half-imported modules.
+The only file that touches sys.meta_path and sys.modules. The import hooks of wrapt are no replacement. They take module
+locks in find_spec: a deadlock when threads import at once. They forget a hook after the first import: a reload loses
+the patch. They cannot be cancelled, and they run on half-imported modules.
 
 Rules of the finder: never import in find_spec, never take a lock in find_spec, ask the other finders directly.
 
@@ -163,7 +163,7 @@ class Watch:
     def expect(self) -> None:
         """Let ``notify_late`` look for the module until the first import is noticed."""
         _unheard[self] = None
-        if self.has_heard:  # in between
+        if self.has_heard:  # the import was noticed in between
             _unheard.pop(self, None)
 
     def fire(self, module: ModuleType) -> None:
@@ -479,7 +479,7 @@ def pending() -> list[Watch]:
     return [watch for _, watches in sorted(_watches.items()) for watch in watches]
 
 
-def is_held() -> bool:
+def holds_finder() -> bool:
     """Return True if the finder is in place for listeners, too."""
     return bool(_holds)
 
@@ -613,7 +613,7 @@ class _Finder:
             and name not in _listeners
             and ANY not in _watches
             and not (_globs and _of_globs(name))
-            # A finder before ours may have imported a watched module: to be announced before the next is executed.
+            # A finder before ours may have imported a watched module: announced before the next module is executed.
             # Checked for modules outside of packages alone, since each import of the program comes through here.
             and (
                 path is not None

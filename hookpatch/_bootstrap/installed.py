@@ -167,7 +167,7 @@ def _declared(folders: list[str]) -> Iterator[tuple[str, str, dict[str, dict[str
         for distribution, entries in distributions_in(folder).items():
             if distribution not in distributions:
                 distributions.add(distribution)
-                # An interrupted installation leaves two. The newer one is that of the modules that are there.
+                # An interrupted installation leaves two folders. The newer folder belongs to the installed modules.
                 name = entries[0] if len(entries) == 1 else max(entries, key=lambda name: _changed(f"{folder}/{name}"))
                 version = os.path.splitext(name)[0].partition("-")[2].partition("-")[0]
                 yield distribution, version, _entry_points(os.path.join(folder, name))
@@ -183,7 +183,7 @@ def distributions_in(folder: str) -> dict[str, list[str]]:
     return dist_infos
 
 
-def left_in(folder: str) -> list[str]:
+def leftovers_in(folder: str) -> list[str]:
     """Return the leftovers of an interrupted pip in a folder: names of files about to be deleted begin with ``~``."""
     return [name for name in _names_in(folder) if name.startswith(LEFT)]
 

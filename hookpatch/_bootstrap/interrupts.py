@@ -91,9 +91,9 @@ def _is_of_this_thread(frame: FrameType) -> bool:
 def wait_for_the_road(lock: Turn | None = None, until: float | None = None) -> bool:
     """Wait until no other thread is on the road; return False if this thread is on the road, and needs the lock.
 
-    Also False from a moment of ``time.monotonic`` on.
+    Return False, too, once ``time.monotonic`` has reached ``until``.
     """
-    while (entry := road.get(None)) is not None and not _mending.is_mine:
+    while (entry := road.get(None)) is not None and not _mending.belongs_to_thread:
         frame, traveller, _ = entry
         if _is_of_this_thread(frame):
             return lock is None or not traveller.needs(lock)
@@ -109,9 +109,9 @@ def wait_for_the_road(lock: Turn | None = None, until: float | None = None) -> b
 
 
 def _mend(entry: tuple[FrameType, Traveller, object]) -> None:
-    """Finish an interrupted act on the road. Only one thread at a time does: no thread removes a later entry."""
+    """Finish an interrupted act on the road. One thread at a time finishes acts: no thread removes a later entry."""
     frame = sys._getframe()
-    if not _mending.take_for(frame, goes_first=True):
+    if not _mending.acquire_for(frame, goes_first=True):
         return
     try:
         if road.get(None) is entry:
@@ -155,7 +155,7 @@ def is_of_code(error: BaseException) -> bool:
     """
     if isinstance(error, (Exception, SystemExit)):
         return not is_interrupt(error)
-    import dis  # likewise
+    import dis  # after an error alone
 
     *_, (frame, last) = [*_frames_of(error)] or [(sys._getframe(), 0)]
     is_statement = dis.opname[frame.f_code.co_code[last]] == "RAISE_VARARGS"
@@ -228,7 +228,7 @@ class Turn:
     def __init__(self) -> None:
         self._last = _Holder(None)
 
-    def take_for(self, frame: FrameType, until: float | None = None, goes_first: bool = False) -> bool:
+    def acquire_for(self, frame: FrameType, until: float | None = None, goes_first: bool = False) -> bool:
         """Take the lock for a frame of this thread; return False if this thread has the lock.
 
         ``until``: the moment of ``time.monotonic`` at which the wait for other threads ends; the result is False.
@@ -261,7 +261,7 @@ class Turn:
                 last.wait()
 
     @property
-    def is_mine(self) -> bool:
+    def belongs_to_thread(self) -> bool:
         """True if this thread has the lock."""
         last = self._holder()
         if last.frame is not None:
@@ -285,14 +285,14 @@ class Turn:
     def __enter__(self) -> None:
         frame = sys._getframe(1)
         takers.add(frame.f_code.co_filename)
-        self.take_for(frame)
+        self.acquire_for(frame)
 
     def __exit__(self, *_: object) -> None:
         self.release_for(sys._getframe(1))
 
     def acquire(self) -> None:
         """Take the lock before a fork, for the frame that forks."""
-        self.take_for(sys._getframe(1))
+        self.acquire_for(sys._getframe(1))
 
     def release(self) -> None:
         """Release the lock after a fork."""
@@ -302,7 +302,7 @@ class Turn:
 def _is_travelling() -> bool:
     """Return True if this thread is on the road, or finishes an interrupted act of the road."""
     entry = road.get(None)
-    return entry is None or _mending.is_mine or _is_of_this_thread(entry[0])
+    return entry is None or _mending.belongs_to_thread or _is_of_this_thread(entry[0])
 
 
 _mending: Final = Turn()

@@ -142,7 +142,7 @@ def selection_of(names: Iterable[str], options: Mapping[str, Mapping[str, Any]],
     names = list(names)
     if not names:
         return Selection((), options, asked_by)
-    of_environment = {name: values for name, values in options_asked().items() if is_any_of(name, names)}
+    of_environment = {name: values for name, values in options_asked().items() if may_mean_any(name, names)}
     merged_options = merged(names, _of_config(names), of_environment, options)
     return Selection(names, merged_options, asked_by, _keys_of_config(names))
 
@@ -159,7 +159,7 @@ def merged(names: Iterable[str], *layers: Mapping[str, Mapping[str, Any]]) -> di
     return options
 
 
-def is_any_of(name: str, names: Iterable[str]) -> bool:
+def may_mean_any(name: str, names: Iterable[str]) -> bool:
     """Return True if a name may mean the same plugin as one of the other names."""
     return any(map(PluginName(name).may_mean, names))
 
@@ -167,7 +167,7 @@ def is_any_of(name: str, names: Iterable[str]) -> bool:
 def _of_config(names: list[str]) -> dict[str, dict[str, Any]]:
     """Return the options of these plugins in the configuration."""
     file = config()
-    return {} if file is None else {name: values for name, values in file.options.items() if is_any_of(name, names)}
+    return {} if file is None else {name: values for name, values in file.options.items() if may_mean_any(name, names)}
 
 
 def _keys_of_config(names: list[str]) -> dict[str, str]:

@@ -24,8 +24,8 @@ _read: dict[str, None] = {}  # paths of the files and folders read by this proce
 _behind: dict[str, Any] = {}  # the files behind the kept results used by this process
 
 
-class Look(NamedTuple):
-    """The way of a look at targets.
+class LookOptions(NamedTuple):
+    """The options of a look at targets.
 
     Attributes:
         imports: False to start no child process, and read kept results alone.
@@ -51,7 +51,7 @@ def find(key: str) -> list[Any] | None:
     """Return the kept results; None without kept results, or after a change of a file."""
     try:
         content = parsed(read_ours(_path(key)).decode())
-        if all(_is_same(path, stamp) for path, stamp in content["files"].items()):
+        if all(_is_unchanged(path, stamp) for path, stamp in content["files"].items()):
             results: list[Any] = content["results"]
             _behind.update(content["files"])
             return results
@@ -111,7 +111,7 @@ _READING: Final = ("open", "os.listdir", "os.scandir")
 _NO_FILES: Final = ("/proc/", "/dev/", "/sys/")
 
 
-def _is_same(path: str, facts: Sequence[Any] | None) -> bool:
+def _is_unchanged(path: str, facts: Sequence[Any] | None) -> bool:
     if facts is None:
         return not os.path.lexists(path)
     return [*_stamp(path)] == facts[:2] or _digest(path) == facts[2]

@@ -124,7 +124,7 @@ def _checked(address: str, checks: Sequence[_PatchCheck], lock: Lock | None) -> 
     if refused:
         worst = (needed or refused)[0]
         is_broken = worst.outcome.state == "waiting"
-        status = "gone" if worst.outcome.is_gone else "broken" if is_broken else "unfit"
+        status = "gone" if worst.outcome.is_missing else "broken" if is_broken else "unfit"
         result["status"] = status if needed else "skipped"
         result["reasons"] = (*dict.fromkeys(map(_refusal, refused)), *result.get("reasons", ()))
     return Checked(

@@ -24,12 +24,12 @@ from hookpatch._bootstrap.installed import (
     distributions_in,
     find,
     installed,
-    left_in,
+    leftovers_in,
 )
 from hookpatch._engine.slots import trial
 from hookpatch._engine.slots.referrers import lists_references
-from hookpatch._inspect.cache import Look
-from hookpatch._inspect.seen import Seen, seen
+from hookpatch._inspect.cache import LookOptions
+from hookpatch._inspect.seen import PluginFacts, facts_of_plugins
 from hookpatch._plugins.host import Host
 from hookpatch._plugins.relations import check
 from hookpatch._processes.aside import Ended
@@ -83,7 +83,7 @@ def _python() -> Iterator[Finding]:
 def _distributions() -> Iterator[Finding]:
     """Yield what an interrupted installation has left in the folders of the path."""
     for folder in filter(None, dict.fromkeys(sys.path)):
-        for name in left_in(folder):
+        for name in leftovers_in(folder):
             yield Finding("distribution", f"{os.path.join(folder, name)} is left of an interrupted pip", "delete it")
         for distribution, names in distributions_in(folder).items():
             if len(names) > 1:
@@ -233,11 +233,13 @@ def _plugins() -> Iterator[Finding]:
     else:
         yield from (Finding(*finding) for finding in of_variables)
     plugins = installed()
-    for plugin, facts in zip(plugins, seen(plugins, Look(imports=False), "hookpatch doctor"), strict=True):
+    for plugin, facts in zip(
+        plugins, facts_of_plugins(plugins, LookOptions(imports=False), "hookpatch doctor"), strict=True
+    ):
         yield from _plugin(plugin, facts)
 
 
-def _plugin(plugin: Installed, facts: Seen) -> Iterator[Finding]:
+def _plugin(plugin: Installed, facts: PluginFacts) -> Iterator[Finding]:
     about = f"plugin {plugin.name}"
     twins = Counter(_selection.normalise(twin.name) for twin in installed())
     if twins[_selection.normalise(plugin.name)] > 1:

@@ -7,7 +7,7 @@ from types import FunctionType
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.signatures import takes
-from hookpatch._engine.calls.trampoline import as_it_was, is_changed_in_place
+from hookpatch._engine.calls.trampoline import copy_with_code, is_changed_in_place
 from hookpatch._engine.lock.drift import Drift
 from hookpatch._engine.patch.versions import check_requirement, unneeded
 from hookpatch._engine.site.reach import DECORATED
@@ -116,7 +116,7 @@ def _check_edit(requested: Requested, slot: Slot) -> list[str]:
         value = innermost(shown)
     original = value
     if type(value) is FunctionType and is_changed_in_place(value):
-        original = as_it_was(value, own_beneath(FunctionSlot(value, binds=False)))
+        original = copy_with_code(value, own_beneath(FunctionSlot(value, binds=False)))
     edited(original, requested.patch, requested.owner, slot.in_class)
     return [DECORATED] if value is not shown else []
 

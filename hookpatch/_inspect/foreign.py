@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.slots.attribute import AttributeSlot
-from hookpatch._engine.slots.slot import ABSENT, KEPT, Slot, along_mro, inner
+from hookpatch._engine.slots.slot import ABSENT, KEPT, Slot, along_mro, attributes_of, inner
 from hookpatch._engine.source.location import in_words, location, short_name
 
 _MOCKS: Final = ("unittest.mock", "mock.mock")
@@ -93,9 +93,6 @@ def _of_proxy(callee: Any) -> Wrapping:
 
 
 def _own_names(callee: Any) -> dict[str, Any]:
-    """Return the ``__dict__`` of an object, read without any code of the object's class."""
-    if type(callee) is FunctionType:
-        return vars(callee)
-    names = along_mro(type(callee), "__dict__")
-    own = names.__get__(callee) if isinstance(names, KEPT) and not issubclass(type(callee), type) else None
-    return own if type(own) is dict else {}
+    """Return the ``__dict__`` of an object that is no class, read without any code of the object's class."""
+    own = attributes_of(callee)
+    return own if type(own) is dict or type(callee) is FunctionType else {}

@@ -23,14 +23,14 @@ from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.versions import release_of
 from hookpatch._engine.site.layer import Layer, lost
 from hookpatch._engine.site.order import hidden_by, ordered
-from hookpatch._inspect.cache import Look
+from hookpatch._inspect.cache import LookOptions
 from hookpatch._inspect.dry_run import by_target, by_version
 from hookpatch._inspect.rehearsal import SEVERITY, Outcome, State, with_matches
 from hookpatch._inspect.throwaway import outcomes_of
 from hookpatch._plugins.relations import check
 from hookpatch._processes.active import lock_of
 from hookpatch._session.ledger import Requested
-from hookpatch._session.load import asked_for, load, load_drift, relations_here
+from hookpatch._session.load import load, load_drift, relations_of_plugins, selection_for
 from hookpatch.errors import ApplyError, ConflictError, OrderError, SettingError
 
 if TYPE_CHECKING:
@@ -204,10 +204,10 @@ def plan(
         if not isinstance(item, (str, Patch)):
             raise SettingError("plan()", f"takes plugin names and patches, not {a_kind(item)}")
     names = [item for item in what if isinstance(item, str)]
-    selected = asked_for(names, options, "plan()")
+    selected = selection_for(names, options, "plan()")
     host, by_name = load(selected)
     if host is not None:
-        check(host.relations, selected.asked_by, relations_here())
+        check(host.relations, selected.asked_by, relations_of_plugins())
     locked = lock_of(lock, on_drift, "plan")
     items: list[tuple[str | Patch, list[Requested]]] = []
     for item in what:
@@ -215,14 +215,14 @@ def plan(
             items.append((item, [Requested(item)]))
         elif (requests := by_name.pop(normalise(item), None)) is not None:
             items.append((item, requests))
-    return plan_of(items, selected.options, locked, Look(imports), partial(by_target, drift=load_drift(locked)))
+    return plan_of(items, selected.options, locked, LookOptions(imports), partial(by_target, drift=load_drift(locked)))
 
 
 def plan_of(
     items: Sequence[Item],
     options: Mapping[str, Mapping[str, Any]],
     lock: tuple[str, OnDrift] | None,
-    look: Look,
+    look: LookOptions,
     look_here: Callable[[Requested], Outcome] | None = None,
 ) -> Plan:
     """Return the plan of a selection: of plugins, each with its patches, and of patches.
@@ -259,7 +259,7 @@ def plan_of(
 
 
 def plan_alone(
-    plugin: Installed, patches: Iterable[Patch], options: Mapping[str, Mapping[str, Any]], look: Look
+    plugin: Installed, patches: Iterable[Patch], options: Mapping[str, Mapping[str, Any]], look: LookOptions
 ) -> Plan:
     """Return the plan of the patches of one plugin, as ``hookpatch plan`` with its name alone has it."""
     names = [normalise(candidate.name) for candidate in installed()]

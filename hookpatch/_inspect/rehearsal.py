@@ -21,8 +21,8 @@ from hookpatch._engine.site.sites import patched
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._session.ledger import Entry, Requested, compare
 from hookpatch._session.session import Session, open_sessions
-from hookpatch._session.span.also import Also
 from hookpatch._session.span.leftovers import look_again
+from hookpatch._session.span.part import SessionPart
 from hookpatch.errors import HookpatchError, HookpatchWarning, TargetSyntaxError
 
 State: TypeAlias = Literal["applied", "skipped", "failed", "waiting"]
@@ -73,14 +73,14 @@ class Outcome(NamedTuple):
     function: FunctionType | None = None
 
     @property
-    def is_gone(self) -> bool:
+    def is_missing(self) -> bool:
         """Return True if the module or the target does not exist."""
         return self.error in ("ModuleNotFoundError", "TargetNotFound")
 
 
 def rehearse(
     requests: Sequence[Requested],
-    also: Sequence[Also] = (),
+    also: Sequence[SessionPart] = (),
     drift: Drift | None = None,
     on_import: Callable[[str], object] = lambda module: None,
 ) -> list[Outcome]:
@@ -100,7 +100,7 @@ def rehearse(
                 break
             except Exception as error:  # a step to a target may run foreign code
                 failed = [entry for entry in session.entries if entry.state == "failed"]
-                refused = {id(entry.asked.rule or entry.asked): entry for entry in failed}
+                refused = {id(entry.request.rule or entry.request): entry for entry in failed}
                 for index in list(remaining):
                     entry = refused.get(id(requests[index]))
                     if entry is not None or not refused:  # else the session as a whole was refused
@@ -128,15 +128,18 @@ def _outcomes(
     entries: dict[int, list[Entry]] = {}
     matches: dict[int, dict[int, list[Entry]]] = {}
     for entry in session.entries:
-        rule = entry.asked.rule
+        rule = entry.request.rule
         of_asked = entries if rule is None else matches.setdefault(id(rule), {})
-        of_asked.setdefault(id(entry.asked), []).append(entry)
+        of_asked.setdefault(id(entry.request), []).append(entry)
     outcomes: dict[int, Outcome] = {}
     for place, (index, request) in enumerate(requests.items()):
         outcome = _outcome(entries[id(request)], imported[request.patch.module], depths, place)
         of_matches = [
             MatchOutcome(
-                of.asked.patch.address, of.asked.patch.module, _outcome(group, None, depths, place), of.asked.patch.verb
+                of.request.patch.address,
+                of.request.patch.module,
+                _outcome(group, None, depths, place),
+                of.request.patch.verb,
             )
             for group in matches.get(id(request), {}).values()
             for of in group[:1]
@@ -149,7 +152,7 @@ def _outcome(
     entries: Sequence[Entry], imported: Outcome | None, depths: Mapping[tuple[int, str], tuple[int, int]], place: int
 ) -> Outcome:
     """Return the outcome of a patch from the patch's entries."""
-    request = entries[0].asked
+    request = entries[0].request
     patch = request.patch
     of_target = [entry for entry in entries if entry.place is None]
     entry = next((entry for entry in of_target if entry.state != "applied"), of_target[-1])

@@ -60,11 +60,11 @@ def folder_of(release: Release, within: Path) -> Path | None:
     the release.
     """
     __tracebackhide__ = True  # a failing test shows its own lines, not these
-    if _has(None, release):
+    if _contains(None, release):
         return None
     folder, asked_by = within / f"{normalise(release.distribution)}=={release.version}", f"release {release}"
     if folder.exists():
-        if not _has(folder, release):
+        if not _contains(folder, release):
             raise SettingError(asked_by, f"{folder} exists without the release; delete the folder")
         return folder
     command = f"pip install --no-deps --target {folder} {release}"
@@ -84,14 +84,14 @@ def folder_of(release: Release, within: Path) -> Path | None:
         try:
             unfinished.rename(folder)
         except OSError:
-            if not _has(folder, release):  # another process of the same test run was faster
+            if not _contains(folder, release):  # another process of the same test run was faster
                 raise
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return folder
 
 
-def _has(folder: Path | None, release: Release) -> bool:
+def _contains(folder: Path | None, release: Release) -> bool:
     """Return True if a folder, or the environment for None, contains the release."""
     path: dict[str, Any] = {} if folder is None else {"path": [os.fspath(folder)]}
     installed = next(iter(metadata.distributions(name=release.distribution, **path)), None)  # the first is imported
@@ -107,11 +107,11 @@ def has_pip() -> bool:
 def install(release: str, *words: str) -> str | None:
     """Install a release such as ``onnxsim==0.7.3`` with pip; return the last line of pip's error, None on success."""
     fixed = ["--quiet", "--disable-pip-version-check", "--no-input", "--only-binary=:all:"]
-    completed = run([*PYTHON, "-m", "pip", "install", *fixed, *words, release])
+    completed = run_outside([*PYTHON, "-m", "pip", "install", *fixed, *words, release])
     return None if completed.returncode == 0 else last_line(completed)
 
 
-def run(command: Sequence[str], folder: str | None = None) -> subprocess.CompletedProcess[str]:
+def run_outside(command: Sequence[str], folder: str | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command without the variables of hookpatch, and wait for the end.
 
     A given folder becomes the current folder, and the folder's modules come before the environment's modules.

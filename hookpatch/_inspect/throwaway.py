@@ -22,13 +22,13 @@ from hookpatch._bootstrap.json import parsed, written
 from hookpatch._bootstrap.selection import Selection
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._inspect import cache
-from hookpatch._inspect.cache import Look
+from hookpatch._inspect.cache import LookOptions
 from hookpatch._inspect.rehearsal import MatchOutcome, Outcome, rehearse
 from hookpatch._plugins import notify
 from hookpatch._processes.payload import Item, NotCarried, pack, unpacked
 from hookpatch._session.ledger import Requested
 from hookpatch._session.load import load, load_drift
-from hookpatch._session.span.also import Also
+from hookpatch._session.span.part import SessionPart
 from hookpatch.errors import HookpatchError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def outcomes_of(
     items: Sequence[tuple[str | Patch, Sequence[Requested]]],
     options: Mapping[str, Mapping[str, Any]],
     lock: tuple[str, OnDrift] | None,
-    look: Look,
+    look: LookOptions,
 ) -> list[list[Outcome]]:
     """Return the outcomes of the patches of each item, as one selection: a plugin with its patches, or a patch."""
     payload = pack([item for item, _ in items], options, "inherit", "process", False)
@@ -139,7 +139,7 @@ def main(task: Mapping[str, Any]) -> None:
                 loaded.append(str(error))
             else:
                 loaded.append(requests)
-        also = [] if host is None else [Also(partial(notify.listen, host=host), notify.listen_no_longer)]
+        also = [] if host is None else [SessionPart(partial(notify.listen, host=host), notify.listen_no_longer)]
         flat = [request for requests in loaded if not isinstance(requests, str) for request in requests]
         drift = load_drift(task["lock"])
         outcomes = iter(rehearse(flat, also, drift, lambda name: write(**{"while": f" while it imported {name}"})))

@@ -24,7 +24,7 @@ from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner, is_same
 from hookpatch._engine.source.location import in_words, location, short_name
 from hookpatch._inspect.foreign import wrapping
 from hookpatch._inspect.slot_report import LayerReport, SlotReport
-from hookpatch._session.lifecycle.overwritten import look
+from hookpatch._session.lifecycle.overwritten import overwriting_value
 
 _ASKED_BY: Final = "hookpatch.why()"
 _FORMS: Final = {staticmethod: "a static method", classmethod: "a class method", property: "a property"}
@@ -51,7 +51,7 @@ def why(target: str | Target) -> SlotReport:
         if imports.loaded(name) is None:
             return SlotReport(str(target), False, (), f"{name} is not imported in this process")
     module = imports.loaded(target.module) if target.module is not None else None
-    slot = seen_from(target, module, _ASKED_BY, read=_at_rest)
+    slot = seen_from(target, module, _ASKED_BY, read=_value_without_code)
     walk = _LayerWalk()
     walk.slot(slot)
     if not walk.layers:
@@ -78,7 +78,7 @@ def modules_of(target: Target) -> Iterator[str]:
             yield from modules_of(step.key)
 
 
-def _at_rest(owner: Any, name: str) -> Any:
+def _value_without_code(owner: Any, name: str) -> Any:
     """Return an attribute's own or inherited value without running a property; MISSING if absent."""
     slot = AttributeSlot(owner, name)
     value = slot.read()
@@ -92,7 +92,7 @@ def _patched_on_the_way(target: Target, module: ModuleType | None, walk: _LayerW
     """Yield a note for each step of an address with a patched slot, except the last step."""
     for count in range(1, len(target.of_class.steps)) if target.module is not None else ():
         way = Target(target.of_class.up_to(count))
-        if resolve(way, module, _ASKED_BY, read=_at_rest).key in walk.sites:
+        if resolve(way, module, _ASKED_BY, read=_value_without_code).key in walk.sites:
             yield f"{way} is patched, too; this slot belongs to the original value there"
 
 
@@ -150,11 +150,11 @@ class _LayerWalk:
                 self._add_patch(layer, site)
                 value = layer.derived_from(value) if layer.patch.verb in MAKING_VERBS else self._below(layer, site)
             elif is_proxy(value):
-                slot, site = self._run(callee._self_layers, slot, site, value)
+                slot, site = self._add_run(callee._self_layers, slot, site, value)
                 value = AttributeSlot(callee, "__wrapped__").read()
             elif type(callee) is FunctionType and is_trampoline(callee):
                 layer = self._of_link.get(id(link_of(callee)))
-                slot, site = self._run([] if layer is None else [layer], slot, site, callee)
+                slot, site = self._add_run([] if layer is None else [layer], slot, site, callee)
                 value = self._bottom(beneath_link(callee), slot)
             elif (in_place := self.sites.get(("function", id(callee)))) is not None:
                 slot, site, value = in_place.slot, in_place, self._swap(in_place)
@@ -175,11 +175,11 @@ class _LayerWalk:
         own = [] if site is None else [(site, layer, site.values_of(layer)) for layer in site.layers]
         for owner, layer, values in [*own, *((home, layer, [home.slot.owner]) for home, layer in self._homes.items())]:
             ahead = [value for value in values if value is not ABSENT and id(inner(value)) not in self._visited]
-            if ahead and layer not in self._reported and look(owner, layer, "") is None:
+            if ahead and layer not in self._reported and overwriting_value(owner, layer, "") is None:
                 return ahead[0]
         return ABSENT
 
-    def _run(self, layers: Sequence[Layer], slot: Slot, site: Site | None, value: Any) -> tuple[Slot, Site | None]:
+    def _add_run(self, layers: Sequence[Layer], slot: Slot, site: Site | None, value: Any) -> tuple[Slot, Site | None]:
         """Add the layers of our wrapper, or a note on the ended session; return the slot and site of the layers."""
         for layer in layers:
             if site is None or layer not in site.layers:
@@ -187,7 +187,7 @@ class _LayerWalk:
             slot = slot if site is None else site.slot
             self._add_patch(layer, site)
         stand_ins = site.stand_ins if site is not None else ()
-        if not layers and not any(_is_of(candidate, value) for candidate in stand_ins):
+        if not layers and not any(_is_wrapper_of(candidate, value) for candidate in stand_ins):
             note = "passes calls through: the session has ended, and foreign code put the wrapper back or keeps it"
             self._add(LayerReport("hookpatch", "ended", short_name(value), location(value), note=note))
         return slot, site
@@ -248,7 +248,7 @@ class _LayerWalk:
         patch, state = layer.patch, None
         if site is not None and layer in site.layers:
             state = "failed" if layer.is_left_out else "applied"
-            if (difference := look(site, layer, None)) is not None:
+            if (difference := overwriting_value(site, layer, None)) is not None:
                 state, note = "overwritten", difference
         gives, has_value = patch.verb in GIVING_VERBS, patch.verb not in (*GIVING_VERBS, "remove")
         arguments = {name: in_words(value) for name, value in patch.change.items()} if gives else None
@@ -282,14 +282,14 @@ class _LayerWalk:
             originals = [*site.stood, site.slot.copy if isinstance(site.slot, FunctionSlot) else ABSENT]
             is_foreign = not any(id(inner(original)) in self._visited for original in originals)
         else:
-            is_foreign = any(look(*home, None) is not None for home in self._homes.items())
+            is_foreign = any(overwriting_value(*home, None) is not None for home in self._homes.items())
         if is_foreign:
             kind = "function" if type(inner(value)) is FunctionType else "value"
             report = replace(report, by="somebody", kind=kind)
         self._add(report)
 
 
-def _is_of(candidate: stand_in.StandIn, value: Any) -> bool:
+def _is_wrapper_of(candidate: stand_in.StandIn, value: Any) -> bool:
     """Return True if a value is the wrapper of a stand-in, or the function called by changed code."""
     wrapper, callee = inner(candidate.value_for_outer), inner(value)
     if type(wrapper) is not FunctionType or type(callee) is not FunctionType:

@@ -154,7 +154,7 @@ class Host:
                 self._hook(plugin, "hookpatch_changed")(sites=tuple(sites))
             except BaseException as error:  # collected: the other plugins are notified, too
                 if not is_of_code(error):
-                    raise  # of a signal handler: the change is not over, and is notified of again
+                    raise  # of a signal handler: after it the plugins are notified of the change again
                 slots = ", ".join(str(site.slot) for site in sites)
                 problem = f"raised {type(error).__name__} when told of changes at {slots}: {error}"
                 errors.append(_error(plugin.installed, problem))
@@ -172,7 +172,7 @@ class Host:
         with _Asking(plugin.installed, "when asked for its commands"):
             hook(app=app)
 
-    def run(self, plugin: Plugin, value: str, run: Any) -> int:
+    def run_program(self, plugin: Plugin, value: str, run: Any) -> int:
         """Run a program through a plugin, as ``hookpatch run --OPTION VALUE`` asks for; return the status."""
         missing = f"declares {run.option} for hookpatch run, and implements no hookpatch_run"
         (status,) = self._hook(plugin, "hookpatch_run", missing)(value=value, run=run)
@@ -190,8 +190,7 @@ class Host:
 class _Asking:
     """A block that runs code of a plugin. An error of the plugin becomes a PluginError, also SystemExit and the like.
 
-    Nobody has asked a plugin to end the program, by os._exit neither. Ctrl-C, and an error of a signal handler, stay as
-    they are.
+    A plugin must not end the program, by os._exit neither. Ctrl-C and the error of a signal handler pass unchanged.
     """
 
     def __init__(self, installed: Installed, when: str, remedy: str = "") -> None:
@@ -239,7 +238,7 @@ def _by_plugin(selection: Selection, names: Mapping[Installed, str]) -> dict[Ins
 
 
 def _is_inside(module: str, waits_for: str) -> bool:
-    """Return True if a module, or a pattern of modules, is all in a package, or in what a pattern matches."""
+    """Return True if a module, or all modules of a pattern, are in a package, or match the pattern ``waits_for``."""
     is_matched = "*" in waits_for and (
         module == waits_for or ("*" not in module and imports.matches(waits_for, module))
     )

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class Hearer(NamedTuple):
-    """How a plugin hears of the sites of a block that is entered again: on the road, where nobody may take a lock.
+    """The functions that notify a plugin of a block entered again: on the road, and therefore without a lock.
 
     Attributes:
-        begin: called when the sites are patched; returns False if the plugin has to be notified as ever.
-        may_end: returns False if the plugin has to be notified as ever when the patches are restored.
-        end: called when they are restored, with ``begin`` or without, and again after an interrupt; like ``begin``.
+        begin: called when the sites are patched; returns False if the plugin must be notified with locks.
+        may_end: returns False if the plugin must be notified with locks when the patches are restored.
+        end: called when the patches are restored, and again after an interrupt; returns False as ``begin`` does.
     """
 
     begin: Callable[[Sequence[Site]], bool]

@@ -36,7 +36,7 @@ class ExitGuard:
         """Restore os._exit; leave a value that is foreign, or the guard of another thread."""
         self._frame = None
         while isinstance(guard := os._exit, ExitGuard) and guard._frame is None:
-            os._exit = guard._original  # type: ignore[assignment]  # likewise
+            os._exit = guard._original  # type: ignore[assignment]  # typed as a function that never returns
 
     def __call__(self, status: int) -> None:
         """End the process, or raise ProcessEnd."""

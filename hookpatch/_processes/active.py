@@ -18,7 +18,7 @@ from hookpatch._processes.children import carried
 from hookpatch._processes.payload import Children, is_packed_the_same, pack
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.prepared import keep_request, prepared
-from hookpatch._session.load import asked_for, load, load_drift, switched_on
+from hookpatch._session.load import load, load_drift, selection_for, switched_on
 from hookpatch._session.session import Session
 from hookpatch.errors import SettingError
 
@@ -72,7 +72,7 @@ def active(
         if not isinstance(item, (str, Patch)):
             raise SettingError("active()", f"takes plugin names and patches, not {a_kind(item)}")
     names = [item for item in what if isinstance(item, str)]
-    selection = _NO_PLUGINS if not names and options is None else asked_for(names, options, "active()")
+    selection = _NO_PLUGINS if not names and options is None else selection_for(names, options, "active()")
     if scope not in ("process", "task"):
         raise SettingError("active()", f"scope={scope!r} is neither 'process' nor 'task'")
     if children not in ("inherit", "local", "require"):
@@ -136,7 +136,7 @@ def environment(
     for name in names:
         if not isinstance(name, str):
             raise SettingError("environment()", f"takes plugin names, not {a_kind(name)}")
-    selection = asked_for(names, options, "environment()")
+    selection = selection_for(names, options, "environment()")
     host, _ = load(selection)
     if host is not None:
         check(host.relations, selection.asked_by)

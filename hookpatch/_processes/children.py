@@ -28,11 +28,11 @@ from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.lifecycle import Policy
 from hookpatch._session.load import load, load_drift, switched_on
 from hookpatch._session.session import Session
-from hookpatch._session.span.also import Also
+from hookpatch._session.span.part import SessionPart
 from hookpatch.errors import HookpatchError, NotCarriedError, NotCarriedWarning, for_stderr
 
 if TYPE_CHECKING:
-    from hookpatch._plugins.host import Host  # as in _load.py
+    from hookpatch._plugins.host import Host  # imports pluggy
 
 # --- in the parent process
 
@@ -67,7 +67,7 @@ def carry(payload: Payload, number: int) -> None:
         if payload.has_to_be_told:
             _with_work.add(number)
     if payload.has_to_be_told or payload.is_required:
-        starts.hear(_check)
+        starts.call_before_start(_check)
     imports.hold((carry, number))
     starts.update()
 
@@ -116,25 +116,24 @@ def carry_again_no_longer(number: int) -> bool:
     return is_quiet or starts.update_again()
 
 
-def carried(payload: Payload) -> Also:
+def carried(payload: Payload) -> SessionPart:
     """Return the functions that hand a payload on as long as a session is open."""
-    return Also(partial(carry, payload), carry_no_longer, partial(carry_again, payload), carry_again_no_longer)
+    return SessionPart(partial(carry, payload), carry_no_longer, partial(carry_again, payload), carry_again_no_longer)
 
 
-def blocks_here() -> list[OpenBlock]:
+def blocks_of_thread() -> list[OpenBlock]:
     """Return the blocks around a child process that this thread starts now."""
-    return [block for block in list(_open.values()) if block.is_here]
+    return [block for block in list(_open.values()) if block.is_of_thread]
 
 
 def _launch(wrapped: Callable[..., Any], process: Any, args: Any, kwargs: Any) -> Any:
     """Start a process of multiprocessing; a fork has all patches already."""
     base = next(kind for kind in type(process).__mro__ if kind.__name__ == "BaseProcess")
-    context: Any = imports.module_named(
-        base.__module__.rpartition(".")[0] + ".context"
-    )  # imported: a process is about to start
+    package = base.__module__.rpartition(".")[0]
+    context: Any = imports.module_named(f"{package}.context")  # imported: a process is about to start
     if (type(process)._start_method or context._default_context.get_start_method()) == "fork":
         return wrapped(*args, **kwargs)
-    blocks = blocks_here()
+    blocks = blocks_of_thread()
     for block in blocks:
         block.payload.warn()
     texts = [text for block in blocks if (text := block.text(main=True))]
@@ -145,11 +144,11 @@ def _launch(wrapped: Callable[..., Any], process: Any, args: Any, kwargs: Any) -
         process._config.pop("hookpatch", None)
 
 
-def _run(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any:
+def _run_program(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any:
     """Run a program, with the blocks missing in the environment."""
-    blocks = blocks_here()
+    blocks = blocks_of_thread()
     env = kwargs.get("env", args[_ENV] if len(args) > _ENV else None)
-    if environment.is_of_now(env) and any(not block.payload.is_in_environment for block in blocks):
+    if environment.hands_on_same_blocks(env) and any(not block.payload.is_in_environment for block in blocks):
         kwargs = {**kwargs, "env": programs.environment(blocks, env)}
         args = args[:_ENV]
     return wrapped(*args, **kwargs)
@@ -160,7 +159,7 @@ _ENV: Final = 10  # the place of env among the arguments of Popen
 
 def _check(launch: Launch) -> None:
     """Check the inherited blocks of a program about to start."""
-    programs.check(launch, blocks_here(), {block.key for block in list(_open.values())})
+    programs.check(launch, blocks_of_thread(), {block.key for block in list(_open.values())})
 
 
 @final
@@ -179,7 +178,7 @@ def _needed() -> Set[str]:
     return MODULES.keys() if _with_work else PROCESSES if _open else frozenset()
 
 
-starts.listen(Listener(_needed, {PROGRAM: _run, **dict.fromkeys(PROCESSES, _launch)}))
+starts.listen(Listener(_needed, {PROGRAM: _run_program, **dict.fromkeys(PROCESSES, _launch)}))
 
 
 # --- in the child process
@@ -247,13 +246,13 @@ def _await(block: Mapping[str, Any], modules: Iterable[str]) -> None:
     carry(_payload_of(block), number)
     watches: list[imports.Watch] = []
 
-    def open_now(module: ModuleType) -> None:
+    def open_awaited(module: ModuleType) -> None:
         for watch in watches:
             watch.cancel()
         _open_or_exit(block)
         carry_no_longer(number)
 
-    watches += [imports.watch(module, open_now) for module in modules]
+    watches += [imports.watch(module, open_awaited) for module in modules]
     for watch in watches:
         watch.expect()
     _waiting.append(block["id"])

@@ -15,7 +15,7 @@ from hookpatch._bootstrap import environment, imports, selection
 from hookpatch._bootstrap.stderr import of_this_process, write_line
 from hookpatch._session.ledger import Key
 from hookpatch._session.session import Session
-from hookpatch._session.shortfalls import misspelt, never_bound, overwritten, too_few_calls, too_few_matches
+from hookpatch._session.shortfalls import misspelt, never_applied, overwritten, too_few_calls, too_few_matches
 from hookpatch.errors import CallsError, SettingError, for_stderr
 
 _OFF: Final = ("waiting", "unused", "skipped", "failed")
@@ -24,7 +24,7 @@ _OFF: Final = ("waiting", "unused", "skipped", "failed")
 def write_shortfalls(session: Session) -> None:
     """Write to stderr which patches were never applied, were overwritten, or called less often than they require.
 
-    With a folder for reports the calls in all processes of the run count, as far as these have written report files.
+    With a folder for reports the calls in all processes of the run count that have written report files.
     """
     ends = selection.on_error() == "exit"
     if ends and session.has_failed:
@@ -32,14 +32,14 @@ def write_shortfalls(session: Session) -> None:
     folder = environment.report_folder()
     elsewhere = _elsewhere(folder) if folder is not None else {}
     missed = too_few_calls(session.entries, elsewhere)
-    write_line(*never_bound(session.entries, elsewhere), kind="warning", speaker=of_this_process())
+    write_line(*never_applied(session.entries, elsewhere), kind="warning", speaker=of_this_process())
     write_line(*overwritten(session.entries), kind="warning", speaker=of_this_process())
     messages = (for_stderr(CallsError([problem])) for problem in missed)
     write_line(*messages, kind="error" if ends else "warning", speaker=of_this_process())
     few = [] if elsewhere else too_few_matches(session.entries)  # another process may have had the modules
     write_line(*few, kind="error" if ends else "warning", speaker=of_this_process())
     missed += few
-    missed += misspelt([entry for entry in session.entries if entry.asked.key not in elsewhere])
+    missed += misspelt([entry for entry in session.entries if entry.request.key not in elsewhere])
     if ends and missed and (note := environment.read(environment.CALLS_MISSED)):
         with suppress(OSError), open(note, "w", encoding="utf-8") as file:  # its reader may be gone
             file.write("\n".join(missed))

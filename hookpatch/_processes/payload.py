@@ -121,9 +121,9 @@ class OpenBlock:
         return ", ".join(piece.of for piece in self.payload.pieces)
 
     @property
-    def is_here(self) -> bool:
+    def is_of_thread(self) -> bool:
         """True if the block is around a child process that this thread starts now."""
-        return self.payload.is_in_environment or task.is_here(self._number)
+        return self.payload.is_in_environment or task.is_in_effect(self._number)
 
     def text(self, main: bool) -> str:
         """Return the block as JSON; without ``main``, names of ``__main__`` are replaced by a note."""

@@ -132,7 +132,7 @@ def check(launch: Launch, blocks: Sequence[OpenBlock], open_keys: Set[int]) -> N
 
 
 def missing(launch: Launch, blocks: Sequence[OpenBlock]) -> Iterator[tuple[OpenBlock, NotCarried | None, bool]]:
-    """Yield each block around a program that runs Python, its lack in the program or None, and if that is meant."""
+    """Yield each block around a program of Python, why the program lacks the block or None, and if that is meant."""
     command = command_of(launch.args, launch.path) if blocks else _NONE
     handed = _keys(_environment.handed_on(launch.environment))[1]
     is_meant = not command.flags.isdisjoint("IES")
@@ -170,7 +170,7 @@ class Command(NamedTuple):
 
     Attributes:
         words: the words from Python on, or from a script that names Python in the first line.
-        argv: the same as a command line of Python.
+        argv: the words as a command line of Python.
         flags: the letters of Python's flags.
         removes_blocks: True if words before these take the blocks from the environment.
     """
@@ -198,7 +198,7 @@ def command_of(args: Any = "", executable: Any = None, shell: bool = False, **_:
         or os.path.basename(words[0]) in _BEFORE
         or (is_behind and (words[0].startswith(_OPTION) or _is_value(before[-1], words[0])))
     ):
-        is_behind, executable = True, None  # of the removed word
+        is_behind, executable = True, None  # the executable was that of the removed word
         before.append(words[0])
         words = [*words[1].split(), *words[2:]] if words[0] == "-S" and words[1:] else words[1:]
     program = os.fsdecode(executable) if words and executable is not None and not shell else "".join(words[:1])
@@ -267,7 +267,7 @@ def _write() -> None:
     if not _writing.take_turn():
         return _writing.later(_write)
     try:
-        _environment.hand_on(_text(list(_open.values())))  # copied in one operation, as tuple() is not
+        _environment.hand_on(_text(list(_open.values())))  # list() copies in one operation, tuple() does not
         _is_stale = False
     finally:
         _writing.end()

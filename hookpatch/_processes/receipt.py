@@ -79,9 +79,9 @@ class ReportFile:
         ledger.listeners.append(self._note)
         call_count.on_first_call.append(self._note_calls)
         atexit.register(self._end)
-        around = {PROGRAM: _run, **dict.fromkeys(PROCESSES, _start)}
+        around = {PROGRAM: _note_popen, **dict.fromkeys(PROCESSES, _start)}
         starts.listen(Listener(lambda: around.keys(), around))
-        starts.hear(_note_program)
+        starts.call_before_start(_note_program)
         starts.on_lost.append(self.note)
         # Forked processes of multiprocessing end without atexit, but with the finalizers of multiprocessing.util.
         for name in (f"{package}.util" for package in MULTIPROCESSING):
@@ -203,12 +203,12 @@ class ReportFile:
 
 def _start(wrapped: Callable[..., Any], process: Any, args: Any, kwargs: Any) -> Any:
     result = wrapped(*args, **kwargs)
-    if _report_file is not None and _is_asked():
+    if _report_file is not None and _is_child_patched():
         _report_file.started(process.pid, [process.name], is_program=False)
     return result
 
 
-def _run(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any:
+def _note_popen(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any:
     if args and isinstance(args[0], Iterator):
         args = [*args[0]], *args[1:]  # read by Popen and below
     result = wrapped(*args, **kwargs)
@@ -222,8 +222,8 @@ def _note_program(launch: Launch) -> None:
     """Note a program started without subprocess."""
     if _report_file is None:
         return
-    if launch.event == "os.system":  # of an unknown number: only the environment shows a lack
-        for _, lost, is_meant in missing(launch, _blocks_here()):
+    if launch.event == "os.system":  # the process id is unknown: only the environment shows a lack
+        for _, lost, is_meant in missing(launch, _blocks_of_thread()):
             if lost is not None and not is_meant:
                 _report_file.note(without(launch, lost))
         return
@@ -238,20 +238,20 @@ def _note_program(launch: Launch) -> None:
 def _reporting(*args: Any, **kwargs: Any) -> list[str]:
     """Return the words of a command that leaves a report when properly patched; empty for another command."""
     command = command_of(*args, **kwargs)
-    words = command.words if _is_asked() else []
+    words = command.words if _is_child_patched() else []
     is_left_alone = known_program(command.argv) in (*INSTALLERS, *NOT_PATCHED) or not command.flags.isdisjoint("Vh?")
     is_behind = words[-1:] and words[-1].endswith("&")  # by a shell that does not wait: the child is unknown
     return [] if is_left_alone or is_behind else words
 
 
-def _is_asked() -> bool:
+def _is_child_patched() -> bool:
     """Return True if patches are requested for a child process that this thread starts now."""
-    return bool(selection.asked_names() or _blocks_here())
+    return bool(selection.asked_names() or _blocks_of_thread())
 
 
-def _blocks_here() -> list[OpenBlock]:
+def _blocks_of_thread() -> list[OpenBlock]:
     children: Any = imports.loaded("hookpatch._processes.children")  # imported by the first block
-    return [] if children is None else children.blocks_here()
+    return [] if children is None else children.blocks_of_thread()
 
 
 _report_file: ReportFile | None = None

@@ -104,7 +104,7 @@ _EVENTS: Final[Mapping[str, Callable[[Any], Launch]]] = {
     "os.spawn": lambda args: Launch("os.spawn", *args[1:]),  # of Windows; others fork and replace the fork's program
     "os.system": lambda args: Launch("os.system", None, ["sh", "-c", *args], None),
     "pty.spawn": lambda args: Launch("pty.spawn", None, args[0], None),
-    # Told up to Python 3.12.
+    # An event up to Python 3.12.
     "cpython.PyInterpreterState_New": lambda _: Launch("", None, ["python", "(an interpreter of this process)"], None),
 }
 _hooks: Final[list[Callable[[Launch], None]]] = []
@@ -128,7 +128,7 @@ def warn(message: str) -> None:
 _STARTERS: Final = ("hookpatch", "subprocess", "os", "pty", "asyncio", "concurrent", *MULTIPROCESSING)
 
 
-def hear(hook: Callable[[Launch], None]) -> None:
+def call_before_start(hook: Callable[[Launch], None]) -> None:
     """Call a function before each start of a program, from now on. An error of the function prevents the start."""
     if hook in _hooks:
         return

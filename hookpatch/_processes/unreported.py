@@ -34,7 +34,7 @@ def unreported(files: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
                     (
                         candidate
                         for candidate in unnumbered
-                        if candidate.began >= started.after and _is_of(started.argv, candidate.argv)
+                        if candidate.began >= started.after and _may_be_report_of(started.argv, candidate.argv)
                     ),
                     None,
                 )
@@ -50,7 +50,7 @@ def unreported(files: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
                 yield file, started
 
 
-def _is_of(command: Sequence[str], argv: Sequence[str]) -> bool:
+def _may_be_report_of(command: Sequence[str], argv: Sequence[str]) -> bool:
     """Return True if a report with a command line may belong to the program of a command."""
     program, *arguments = argv or ("",)
     if arguments:

@@ -73,7 +73,7 @@ def _is_beside(home: str, module: str, patch: Patch) -> bool:
 class Applied(Protocol):
     """The applied layer of a patch, or the layers of a patch of instances."""
 
-    def look(self) -> None:
+    def compare_slots(self) -> None:
         """Compare the slots with our values, and note the state in the entry."""
 
     def differences(self) -> Sequence[str]:
@@ -94,7 +94,7 @@ class Entry:
         applied: the applied layer or layers; None before the patch is applied and after its end.
         error: the class of the error that is the reason.
         original: the original, to search for *stale* holders; None without a search.
-        put: our values in place of the original.
+        our_values: our values in place of the original.
         without_effect: why the patch, or an argument of the patch, had no effect at the last look; else empty.
         differing: the side effects of the patch on calls, as of the last report.
         instances: the number of patched instances, in words; None for a patch of other targets.
@@ -103,13 +103,13 @@ class Entry:
         shortfall: in words, that a rule has fewer matches than required; else empty.
     """
 
-    asked: Requested
+    request: Requested
     state: State = "waiting"
     reason: str | None = None
     error: str | None = None
     place: str | None = None
     original: Any = None
-    put: tuple[Any, ...] = ()
+    our_values: tuple[Any, ...] = ()
     applied: Applied | None = None
     differing: Sequence[str] = ()
     stale: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ class Entry:
     @property
     def keeps_on(self) -> bool:
         """True if an interpreter made inside the block keeps the patch when the block ends."""
-        return self.asked.stays is None and self.asked.patch.module is not None and self.applied_at is not None
+        return self.request.stays is None and self.request.patch.module is not None and self.applied_at is not None
 
     def compared(self, difference: str | None) -> None:
         """Note for an applied patch whether other code has overwritten the slot, and how."""
@@ -154,7 +154,7 @@ class Entry:
 def compare(entries: Iterable[Entry]) -> None:
     """Compare the slots of applied patches with the expected values, and note the states."""
     for applied in [entry.applied for entry in entries if entry.applied is not None]:
-        applied.look()
+        applied.compare_slots()
 
 
 # Called with changed entries: by the report file of this process.
@@ -165,13 +165,13 @@ listeners: Final[list[Callable[[Sequence[Entry]], None]]] = []
 class Ledger:
     """The entries of a session, in the order of the session's patches."""
 
-    __slots__ = ("_first", "_further", "holders", "were_there")
+    __slots__ = ("_first", "_further", "holders", "imported_before")
 
     def __init__(self) -> None:
         self._first: Final[list[Entry]] = []
         # The further entries of a patch, or of a rule's matches, by the id of the Requested, kept alive by the entries.
         self._further: Final[dict[int, list[Entry]]] = {}
-        self.were_there: frozenset[str] = frozenset()  # the names of the modules noted by ``note_modules``
+        self.imported_before: frozenset[str] = frozenset()  # the names of the modules noted by ``note_modules``
         self.holders: list[Any] | None = None  # of all objects with reach="everywhere", while the session is opened
 
     @property
@@ -183,20 +183,20 @@ class Ledger:
 
     def _with_further(self, first: Entry) -> Iterable[Entry]:
         yield first
-        for entry in [*self._further.get(id(first.asked), ())]:
-            yield from (entry,) if entry.asked is first.asked else self._with_further(entry)
+        for entry in [*self._further.get(id(first.request), ())]:
+            yield from (entry,) if entry.request is first.request else self._with_further(entry)
 
     def note_modules(self) -> None:
         """Note the imported modules when a patch with reach="everywhere" is first applied.
 
         A module in import is left out: the module copies the target's name after this call.
         """
-        if not self.were_there:
-            self.were_there = imports.finished()
+        if not self.imported_before:
+            self.imported_before = imports.finished()
 
     def end(self) -> None:
         """Forget all facts that a report does not need."""
-        self.were_there = frozenset()
+        self.imported_before = frozenset()
 
     def notify(self) -> None:
         """Call the listeners with all entries."""

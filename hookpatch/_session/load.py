@@ -14,7 +14,7 @@ from hookpatch._plugins import notify
 from hookpatch._plugins.relations import check
 from hookpatch._session.ledger import Requested
 from hookpatch._session.session import Session, open_sessions
-from hookpatch._session.span.also import Also
+from hookpatch._session.span.part import SessionPart
 from hookpatch.errors import SettingError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def load(selection: Selection, host: Host | None = None) -> tuple[Host | None, d
     """
     if not selection.names and not selection.options:
         return host, {}
-    from hookpatch._plugins.host import Host  # likewise
+    from hookpatch._plugins.host import Host  # imports pluggy
 
     host = host or Host()
     return host, {
@@ -47,24 +47,24 @@ def load(selection: Selection, host: Host | None = None) -> tuple[Host | None, d
     }
 
 
-def switched_on(host: Host, asked_by: str) -> Also:
-    """Return what switches the plugins of a session on and off. ``asked_by`` is for messages.
+def switched_on(host: Host, asked_by: str) -> SessionPart:
+    """Return the part of a session that switches plugins on and off. ``asked_by`` is for messages.
 
-    ``begin`` raises MissingPlugin or ConflictingPlugins if the plugins need another plugin, or conflict with one that
-    is on here.
+    ``begin`` raises MissingPlugin or ConflictingPlugins if the plugins need another plugin, or conflict with a plugin
+    that is on here.
     """
 
     def begin(number: int) -> None:
-        check(host.relations, asked_by, relations_here())
+        check(host.relations, asked_by, relations_of_plugins())
         notify.listen(number, host)
 
-    return Also(begin, notify.listen_no_longer)
+    return SessionPart(begin, notify.listen_no_longer)
 
 
-def relations_here() -> dict[Installed, Relations]:
+def relations_of_plugins() -> dict[Installed, Relations]:
     """Return the plugins that are on here, each with its relations to other plugins."""
     sessions = open_sessions()
-    hosts = (host for number, host in notify.listening() if number in sessions and sessions[number].holds_here)
+    hosts = (host for number, host in notify.listening() if number in sessions and sessions[number].is_in_effect)
     return {installed: relations for host in hosts for installed, relations in host.relations.items()}
 
 
@@ -77,7 +77,7 @@ def load_drift(lock_and_policy: tuple[str, OnDrift] | None) -> Drift | None:
     if lock_and_policy is None:
         return None
     with imports.for_ourselves():
-        from hookpatch._engine.lock.drift import drift_from  # likewise
+        from hookpatch._engine.lock.drift import drift_from  # slow to import
 
     return drift_from(*lock_and_policy)
 
@@ -97,7 +97,7 @@ def session_of_environment() -> Session:
     return Session(requests, _selection.on_error(), count=environment.counts(), also=also, drift=drift)
 
 
-def asked_for(names: Sequence[str], options: Any, asked_by: str) -> Selection:
+def selection_for(names: Sequence[str], options: Any, asked_by: str) -> Selection:
     """Return the selection given by arguments, with the options of the environment and the configuration.
 
     Raises:

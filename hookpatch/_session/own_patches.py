@@ -25,7 +25,7 @@ class OwnPatches:
         self._request_for: Final = cache(request_for)
         self.sessions: Final[dict[str, Session]] = {}  # by target, while the patch is applied
         self._again: Final[dict[str, Session]] = {}  # by target: to be entered again on the road
-        self._opening: Final[set[Session]] = set()  # in opening by a thread: no other thread closes the session
+        self._opening: Final[set[Session]] = set()  # sessions that a thread opens now: no other thread closes them
         if hasattr(os, "register_at_fork"):
             release = self.lock.release
             os.register_at_fork(before=self.lock.acquire, after_in_parent=release, after_in_child=release)
@@ -40,7 +40,7 @@ class OwnPatches:
         try:
             targets = needed()
             if targets == self.sessions.keys():
-                return None  # mostly
+                return None  # the usual case
             ended: list[Session] = []
             begun: dict[str, Session] = {}
             operation = interrupts.begin(partial(self._finish, needed, ended, begun))

@@ -177,18 +177,18 @@ def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
     compare(entries)
     if look:
         applied = [entry for entry in entries if entry.state == "applied"]
-        sought = [(entry, _held_of(entry)) for entry in applied]
+        sought = [(entry, _sought_object(entry)) for entry in applied]
         _look_for_stale([(entry, original) for entry, original in sought if is_recognisable(original)])
         for entry in applied:
-            _look_by_name(entry)
+            _note_names(entry)
             entry.differing = () if entry.applied is None else entry.applied.differences()
-    first = {entry.asked.home: entry for entry in reversed(entries)}
-    return Report(tuple(_patch_report(entry, first.get(entry.asked.home) is entry) for entry in entries))
+    first = {entry.request.home: entry for entry in reversed(entries)}
+    return Report(tuple(_patch_report(entry, first.get(entry.request.home) is entry) for entry in entries))
 
 
-def _held_of(entry: Entry) -> Any:
+def _sought_object(entry: Entry) -> Any:
     """Return the object whose holders call past a patch: the original, or the inherited function of the class."""
-    target = entry.asked.patch.target
+    target = entry.request.patch.target
     if entry.original is not ABSENT or target is None or not isinstance(target.slot, Attribute):
         return entry.original
     owner = _owner_of(target)
@@ -204,7 +204,7 @@ def _look_for_stale(sought: Sequence[tuple[Entry, Any]]) -> None:
     if not sought:
         return
     stale: dict[int, list[Holder]] = {id(original): [] for _, original in sought}
-    our_values = {id(value) for entry, _ in sought for value in entry.put}  # a derived subclass holds its base
+    our_values = {id(value) for entry, _ in sought for value in entry.our_values}  # a derived subclass holds its base
     for holder in holders([*{id(original): original for _, original in sought}.values()]):
         is_named = holder.root is not None or holder.slot is None
         if is_named and id(holder.holder) not in our_values:
@@ -212,13 +212,13 @@ def _look_for_stale(sought: Sequence[tuple[Entry, Any]]) -> None:
     is_of_classes = any(isinstance(original, type) for _, original in sought)
     instances = Counter(map(id, map(type, gc.get_objects()))) if is_of_classes else {}
     for entry, original in sought:
-        selected = [holder for holder in stale[id(original)] if entry.asked.goes_to(holder.root)]
-        if entry.original is ABSENT and (target := entry.asked.patch.target) is not None:
+        selected = [holder for holder in stale[id(original)] if entry.request.goes_to(holder.root)]
+        if entry.original is ABSENT and (target := entry.request.patch.target) is not None:
             selected = [holder for holder in selected if _is_of_heir(holder, _owner_of(target))]
-        own = set().union(*map(own_places, (entry.asked.patch.change, *entry.put)))
+        own = set().union(*map(own_places, (entry.request.patch.change, *entry.our_values)))
         selected = [holder for holder in selected if holder.slot is None or holder.slot.key not in own]
         names = sorted(_with_count(holder, instances) for holder in selected)
-        count = instances.get(id(original), 0) if entry.place is None and entry.asked.patch.verb != "wrap" else 0
+        count = instances.get(id(original), 0) if entry.place is None and entry.request.patch.verb != "wrap" else 0
         entry.stale = (*names, *([f"the class of {_living(count)}"] if count else ()))
 
 
@@ -242,15 +242,15 @@ def _living(count: int) -> str:
     return f"{count} living instance{'s' * (count > 1)}"
 
 
-def _look_by_name(entry: Entry) -> None:
+def _note_names(entry: Entry) -> None:
     """Note the names bound from a plain value, and the subclasses that override a method."""
-    target = entry.asked.patch.target
+    target = entry.request.patch.target
     if target is None or target.module is None or not isinstance(target.slot, Attribute):
         return
     name, owner = target.slot.name, _owner_of(target)
     if isinstance(owner, type) and entry.place is None:
         # The matches of a rule with ``+`` have layers themselves.
-        is_of_rule = entry.asked.rule is not None
+        is_of_rule = entry.request.rule is not None
         subclasses = [cls for cls in classes(owner) if not (is_of_rule and AttributeSlot(cls, name).key in originals)]
         names = sorted({describe(cls) for cls in overriding(owner, name, subclasses)})
         further = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
@@ -279,7 +279,7 @@ def _owner_of(target: Target) -> Any:
 
 
 def _patch_report(entry: Entry, is_first: bool) -> PatchReport:
-    request, tally = entry.asked, entry.tally
+    request, tally = entry.request, entry.tally
     calls = None if tally is None else tally.calls
     of_request = {name: getattr(request, name) for name in ("plugin", "distribution", "stays")}
     of_patch = {name: getattr(request.patch, name) for name in _OF_PATCH}

@@ -18,7 +18,7 @@ from hookpatch._engine.site.site import Site
 from hookpatch._engine.slots.slot import inner, mro
 from hookpatch._session.ledger import Entry, Ledger, Requested
 from hookpatch._session.lifecycle.everywhere import look_for_holders
-from hookpatch._session.lifecycle.lifecycle import Gone, Lifecycle, Policy, fail_late
+from hookpatch._session.lifecycle.lifecycle import Formers, Lifecycle, Policy, fail_late
 from hookpatch.errors import ApplyError, HookpatchError, MatchesError
 
 _MOST: Final = 3  # near misses named in a report
@@ -90,7 +90,7 @@ class Rule:
         if not self._is_off:
             for match, _, lifecycle in [*self._matches.values()]:
                 self._begin(match.key, lifecycle, partial(lifecycle.apply, match.module))
-            self._tell()
+            self._note_count()
 
     def _open(self) -> None:
         self._find(self._present(), judges=True)
@@ -124,7 +124,7 @@ class Rule:
             MatchesError: the rule has fewer or more matches than allowed.
             ApplyError: ``only=`` raises an error, or the source cannot be imported.
         """
-        patches = [patch for _, patch in self._new(self._present()).values()]
+        patches = [patch for _, patch in self._new_matches(self._present()).values()]
         self._judge(len(patches))
         return patches, self._in_words(len(patches))
 
@@ -133,7 +133,7 @@ class Rule:
 
         ``judges``: too few matches are an error, if the module is no pattern.
         """
-        new = self._new(modules)
+        new = self._new_matches(modules)
         if judges:
             self._judge(len(self._matches) + len(new))
         matches = []
@@ -144,7 +144,7 @@ class Rule:
                 matches.append(matched)
         return matches
 
-    def _new(self, modules: Modules) -> dict[tuple[Any, ...], tuple[Match, Patch]]:
+    def _new_matches(self, modules: Modules) -> dict[tuple[Any, ...], tuple[Match, Patch]]:
         """Return the new matches in some modules, each with its patch, by the key of the slot.
 
         Raises:
@@ -197,7 +197,7 @@ class Rule:
     def _arrive(self, module: ModuleType) -> None:
         """Patch the matches in a module executed just now, inside a foreign import."""
         names = [(name, imported) for name, imported in modules_of(self._target) if imported is module]
-        is_base = any(issubclass(type(value), type) and self._is_below(value) for value in [*vars(module).values()])
+        is_base = any(issubclass(type(value), type) and self._is_subclass(value) for value in [*vars(module).values()])
         if self._is_off or not (names or (self._spreads and is_base)):
             return
         for _, patch, lifecycle in [self._matches[key] for key in [*self._begun] if key in self._matches]:
@@ -219,7 +219,7 @@ class Rule:
             for match, _, lifecycle in new:
                 self._begin(match.key, lifecycle, partial(lifecycle.arrive, match.module, late))
             self._ledger.holders = None
-            self._tell()
+            self._note_count()
         except HookpatchError as error:
             fail_late(self._entry, self._policy, error, is_late=bool(late))
         finally:
@@ -240,16 +240,16 @@ class Rule:
             self._watch(package, lambda _: self._extend(self._present(), judges=True, is_whole=True))
         return True
 
-    def look(self) -> None:
+    def match_again(self) -> None:
         """Patch new matches that came without an import of a module of the rule."""
         if not (self._is_off or self._ended) and self._watches and self._entry.state != "failed":
             self._extend(self._present(), late=_LATE)
 
-    def _is_below(self, cls: type) -> bool:
+    def _is_subclass(self, cls: type) -> bool:
         bases = [base() for base in [*self._bases.values()]]
         return any(base in mro(cls) for base in bases)
 
-    def _tell(self) -> None:
+    def _note_count(self) -> None:
         """Note the number of matches in the entry of the rule, and a shortfall."""
         entry = self._entry
         if entry.state in ("waiting", "applied"):
@@ -267,7 +267,7 @@ class Rule:
         further = f" and {len(near) - _MOST} more" if len(near) > _MOST else ""
         return in_words(count) + (f"; no match: {', '.join(near[:_MOST])}{further}" if near else "")
 
-    def restore(self, errors: list[Exception], touched: list[Site], copied: Gone) -> None:
+    def restore(self, errors: list[Exception], touched: list[Site], copied: Formers) -> None:
         """Remove all layers, past every error; collect as ``Lifecycle.restore``."""
         self._ended = True
         for watch in self._watches:

@@ -128,7 +128,7 @@ class Session(ClosingSession):
                 raise
             if not self._leave_again(entrance):
                 self._close(True, entrance)
-            del entrance  # before the call is gone: else `_forget_call` would run
+            del entrance  # before ``call`` is dropped: else ``_forget_call`` would run
             return result
 
         return patched
@@ -148,16 +148,16 @@ class Session(ClosingSession):
     @property
     def has_failed(self) -> bool:
         """True if a required patch could not be applied."""
-        return any(entry.state == "failed" and entry.asked.patch.required for entry in self.entries)
+        return any(entry.state == "failed" and entry.request.patch.required for entry in self.entries)
 
     def notify(self) -> None:
         """Call the listeners of all sessions with the session's entries."""
         self._ledger.notify()
 
     @property
-    def holds_here(self) -> bool:
+    def is_in_effect(self) -> bool:
         """True where the patches are in effect: everywhere, or inside the session's task."""
-        return self._scope == "process" or task.is_here(self._number)
+        return self._scope == "process" or task.is_in_effect(self._number)
 
     def report(self) -> Report:
         """Return the state of each patch until now."""
@@ -171,7 +171,7 @@ class Session(ClosingSession):
     def look_at_rules(self) -> None:
         """Patch the matches of the rules that have come without an import."""
         for rule in self._rules if self._state == "open" else ():
-            rule.look()
+            rule.match_again()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -204,7 +204,7 @@ class _Call:
 def report() -> Report:
     """Return the state of each patch of every open session, the first opened first."""
     with imports.for_ourselves():
-        from hookpatch._session.report import report_of  # likewise
+        from hookpatch._session.report import report_of  # few programs ask for a report
     look_again()
     sessions = open_sessions().values()
     for session in sessions:

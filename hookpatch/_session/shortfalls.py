@@ -26,7 +26,7 @@ def too_few_calls(entries: Sequence[Entry], elsewhere: Mapping[Key, int] = _NOWH
 
     ``elsewhere``: the calls of the patches applied in other processes.
     """
-    requiring = {id(request): request for request in map(_asked, entries) if request.patch.required_calls}
+    requiring = {id(request): request for request in map(_requested_patch, entries) if request.patch.required_calls}
     if not requiring:
         return []
     calls_here = {id(request): calls for request, calls in _calls(entries)}
@@ -45,15 +45,15 @@ def too_few_calls(entries: Sequence[Entry], elsewhere: Mapping[Key, int] = _NOWH
 def too_few_matches(entries: Sequence[Entry]) -> list[str]:
     """Return, in words, the required rules with fewer matches than required."""
     return [
-        f"{entry.shortfall} (of {entry.asked.owner})"
+        f"{entry.shortfall} (of {entry.request.owner})"
         for entry in entries
-        if entry.shortfall and entry.asked.patch.required and entry.state != "failed"
+        if entry.shortfall and entry.request.patch.required and entry.state != "failed"
     ]
 
 
-def never_bound(entries: Sequence[Entry], elsewhere: Collection[Key] = ()) -> list[str]:
+def never_applied(entries: Sequence[Entry], elsewhere: Collection[Key] = ()) -> list[str]:
     """Return, in words, the required patches still waiting for a module and not applied elsewhere."""
-    waiting = _in_vain([entry for entry in entries if entry.asked.key not in elsewhere], "waiting")
+    waiting = _with_hints([entry for entry in entries if entry.request.key not in elsewhere], "waiting")
     return [
         f"{request.patch.address} of {request.owner}: was never applied: "
         + (hint or f"the program did not import {request.patch.module}")
@@ -65,7 +65,7 @@ def overwritten(entries: Sequence[Entry]) -> list[str]:
     """Return, in words, the applied patches overwritten by other code."""
     compare(entries)
     return [
-        f"{entry.asked.patch.address} of {entry.asked.owner}: overwritten: {entry.reason}"
+        f"{entry.request.patch.address} of {entry.request.owner}: overwritten: {entry.reason}"
         for entry in entries
         if entry.state == "overwritten"
     ]
@@ -77,28 +77,30 @@ def misspelt(entries: Sequence[Entry]) -> list[str]:
     Modules named in ``callers=`` count, too. Other missing modules are not reported: a program may make or find modules
     itself.
     """
-    never = [*_in_vain(entries, "unused"), *_in_vain(entries, "waiting")]
+    never = [*_with_hints(entries, "unused"), *_with_hints(entries, "waiting")]
     hints = [(request, hint) for request, hint in never if hint] + _never_callers(entries)
     return [f"{request.patch.address} of {request.owner}: {hint}" for request, hint in hints]
 
 
 def _never_callers(entries: Sequence[Entry]) -> list[tuple[Requested, str]]:
     """Return the required patches for callers of a module that does not exist, each with a hint at a similar name."""
-    requests = {id(entry.asked): entry.asked for entry in entries if entry.asked.patch.callers}
+    requests = {id(entry.request): entry.request for entry in entries if entry.request.patch.callers}
     required = [request for request in requests.values() if request.patch.required]
     if not required:
         return []
     with imports.for_ourselves():
-        from hookpatch._engine.patch.module_lookup import fixed_part, nearly  # likewise
+        from hookpatch._engine.patch.module_lookup import fixed_part, nearly  # imported for few sessions
 
     named = [(request, name) for request in required for name in map(fixed_part, request.patch.callers) if name]
     return [(request, f"callers=: {hint}") for request, name in named if (hint := nearly(name))]
 
 
-def _in_vain(entries: Sequence[Entry], state: State) -> list[tuple[Requested, str]]:
+def _with_hints(entries: Sequence[Entry], state: State) -> list[tuple[Requested, str]]:
     """Return the required patches in a state, each with a hint at a module of a similar name."""
     waited = [
-        entry.asked for entry in entries if entry.state == state and entry.asked.patch.required and not entry.shortfall
+        entry.request
+        for entry in entries
+        if entry.state == state and entry.request.patch.required and not entry.shortfall
     ]
     if not waited:
         return []
@@ -115,12 +117,12 @@ def _calls(entries: Sequence[Entry]) -> list[tuple[Requested, int]]:
     calls: dict[int, tuple[Requested, int]] = {}
     for entry in entries:
         if entry.state in ("applied", "overwritten") and entry.tally is not None:
-            request = _asked(entry)
+            request = _requested_patch(entry)
             before = calls.get(id(request), (request, 0))[1]
             calls[id(request)] = request, before + sum(entry.tally.calls.values())
     return list(calls.values())
 
 
-def _asked(entry: Entry) -> Requested:
+def _requested_patch(entry: Entry) -> Requested:
     """Return the requested patch: for a match the rule."""
-    return entry.asked.rule or entry.asked
+    return entry.request.rule or entry.request

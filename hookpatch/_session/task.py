@@ -35,7 +35,7 @@ def end(number: int) -> None:
         _here.set(numbers[:place] + numbers[place + 1 :])
 
 
-def is_here(number: int) -> bool:
+def is_in_effect(number: int) -> bool:
     """Return True if the session of a number is in effect here."""
     return number in _numbers()
 

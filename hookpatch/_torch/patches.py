@@ -78,7 +78,7 @@ def _carrier(target: str) -> Patch:
     return wrap(target, wrapper, why=why, required=False)
 
 
-def _see(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+def _show_to_dynamo(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     from hookpatch._torch.dynamo import build  # imports torch, already imported when this wrapper is called
 
     return build(wrapped, instance, args, kwargs)
@@ -153,7 +153,7 @@ def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     of_instances = [
         site for site in list(needed.sites) if needed.is_of_instance(site) and site.slot.owner in parts.values()
     ]
-    of_instances += [site for site in met if any(_is_for_one_of(layer, parts.values()) for layer in site.layers)]
+    of_instances += [site for site in met if any(_is_for_parts(layer, parts.values()) for layer in site.layers)]
     if of_instances and not is_traced:
         problem = "TorchScript compiles the class, and calls its methods with another object than the instance"
         raise BypassError(_targets(of_instances), SCRIPT, f"{problem}; {ELSEWHERE}")
@@ -170,7 +170,7 @@ def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     return module
 
 
-def _is_for_one_of(layer: Layer, parts: Iterable[Any]) -> bool:
+def _is_for_parts(layer: Layer, parts: Iterable[Any]) -> bool:
     """Return True if a layer is in effect for one of some modules, and not for all objects of the class."""
     return layer.only is not None and any(map(layer.only.takes, parts))
 
@@ -230,7 +230,7 @@ def _targets(sites: Iterable[Site]) -> str:
 
 
 _CARRIERS: Final[dict[str, tuple[Wrapper, str]]] = {
-    needed.WRAP: (_see, "has Dynamo see patches that are no plain functions"),
+    needed.WRAP: (_show_to_dynamo, "has Dynamo see patches that are no plain functions"),
     needed.TRACED: (_trace, "has torch.fx see the parameters of a patched function"),
     needed.NAMED: (_is_there_by_name, "makes graphs call the captured function, whatever its name holds"),
     needed.DISPATCH: (

@@ -65,7 +65,7 @@ def _is_of_tensor(site: Site) -> bool:
 
 
 def _begin(sites: Sequence[Site]) -> bool:
-    """Apply what these sites need; return False if torch has captured what may depend on their earlier values."""
+    """Apply the patches on torch for these sites; return False if torch has captured code from earlier values."""
     return not (_is_captured(sites) or any(map(_is_of_tensor, sites))) and carry_again(sites)
 
 
@@ -74,7 +74,7 @@ def _may_end(sites: Sequence[Site]) -> bool:
 
 
 def _end(sites: Sequence[Site]) -> bool:
-    """Restore what these sites needed; return False if torch has captured their values meanwhile."""
+    """Restore the torch functions for these sites; return False if torch has captured code from their values."""
     return carry_no_longer(sites) and not _is_captured(sites)
 
 

@@ -41,7 +41,7 @@ _SETTINGS: Final[dict[str, Any]] = {
 }
 
 
-def say(text: str) -> None:
+def print_text(text: str) -> None:
     """Print a text."""
     typer.echo("\n".join(map(printable, text.split("\n"))))
 

@@ -17,10 +17,10 @@ from hookpatch._engine.lock.lockfile import NAME, Lock, key_of, write_lock
 from hookpatch._inspect import check as _check
 from hookpatch._inspect.check import lockable
 from hookpatch._inspect.rehearsal import SEVERITY
-from hookpatch._inspect.releases import PYTHON, has_pip, install, last_line, run
-from hookpatch.command._app import AsJson, Names, OptionWords, print_json, say
+from hookpatch._inspect.releases import PYTHON, has_pip, install, last_line, run_outside
+from hookpatch.command._app import AsJson, Names, OptionWords, print_json, print_text
 from hookpatch.command._tables import FOLD, NO_WRAP, WORDS, print_table, print_targets, progress
-from hookpatch.command._targets import imports_aside, lock_of, named, words_of
+from hookpatch.command._targets import imports_aside, load_named, lock_of, words_of
 from hookpatch.errors import SettingError
 
 
@@ -63,7 +63,7 @@ def check(
     """
     lock = lock_of(path)
     with imports_aside():
-        selected = named("check", names or (), option or (), lock)
+        selected = load_named("check", names or (), option or (), lock)
     if against is not None:
         changed = {name: of for name, of in selected.options.items() if lock is None or lock.options.get(name) != of}
         words = [*selected.names, *(word for text in words_of(changed, "--against") for word in ("-o", text))]
@@ -104,8 +104,8 @@ def lock(
     default, _ = selection.lock_path()
     locked = lock_of(path) if not names and (path or not default or os.path.exists(default)) else None
     with imports_aside():
-        selected = named("lock", names or (), option or (), locked)
-    environment.set_variables({environment.DISABLE: ""})  # likewise
+        selected = load_named("lock", names or (), option or (), locked)
+    environment.set_variables({environment.DISABLE: ""})  # check the patches even if hookpatch is switched off
     with imports_aside():
         entries, problems = lockable(selected.requests)
     if problems:
@@ -120,10 +120,10 @@ def lock(
         print_json({"lock": written.path, "written": is_new, "targets": sorted(entries)})
         return
     for address in sorted(entries):
-        say(f"{entries[address].fingerprint.release}  {address}")
+        print_text(f"{entries[address].fingerprint.release}  {address}")
     for address in sorted({request.patch.address for request in selected.requests if key_of(request.patch) is None}):
-        say(f"not locked: {address}, an object at hand without an address")
-    say(f"{written.path} {'written' if is_new else 'holds that already'}")
+        print_text(f"not locked: {address}, an object at hand without an address")
+    print_text(f"{written.path} {'written' if is_new else 'holds that already'}")
 
 
 class _Release(NamedTuple):
@@ -170,7 +170,7 @@ def _checked(release: tuple[str, str], words: Sequence[str], pip_args: Sequence[
         problem = install("==".join(release), "--target", folder, *pip_args)
         if problem is not None:
             return _Release(*release, "uninstallable", (problem,))
-        completed = run([*PYTHON, "-m", "hookpatch", "check", *words], folder)
+        completed = run_outside([*PYTHON, "-m", "hookpatch", "check", *words], folder)
         try:
             targets = tuple(_json.loads(completed.stdout)["targets"])
         except (ValueError, KeyError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from hookpatch._inspect.doctor import Finding, findings
-from hookpatch.command._app import AsJson, print_json, say
+from hookpatch.command._app import AsJson, print_json, print_text
 from hookpatch.command._tables import FOLD, NO_WRAP, Cell, print_table
 
 
@@ -24,7 +24,7 @@ def doctor(json: AsJson = False) -> None:
         print_json({"status": int(wrong > 0), "findings": [finding._asdict() for finding in results]})
     else:
         print_table({"": NO_WRAP, "checked": NO_WRAP, "result": FOLD}, map(_row, results))
-        say(f"{wrong} problem{'s' * (wrong > 1)}" if wrong else "all is well")
+        print_text(f"{wrong} problem{'s' * (wrong > 1)}" if wrong else "all is well")
     if wrong:
         raise typer.Exit(1)
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hookpatch._bootstrap.installed import installed
-from hookpatch.command._app import AsJson, print_json, say
+from hookpatch.command._app import AsJson, print_json, print_text
 from hookpatch.command._tables import output
 from hookpatch.errors import UnknownMessage
 
@@ -50,7 +50,7 @@ def explain(
     if name:
         _print(console, message(name))
     else:
-        _print_all(console)
+        _print_list(console)
 
 
 def _print(console: Console, entry: Message) -> None:
@@ -60,10 +60,10 @@ def _print(console: Console, entry: Message) -> None:
         title = Text(entry.name, style="bold") + Text(f"  {entry.distribution}", style="dim")
         console.print(title, Text(), Markdown(entry.text, hyperlinks=False), sep="\n")
     else:
-        say(f"{entry.name}  {entry.distribution}\n\n{entry.text}")
+        print_text(f"{entry.name}  {entry.distribution}\n\n{entry.text}")
 
 
-def _print_all(console: Console) -> None:
+def _print_list(console: Console) -> None:
     for distribution, entries in groupby(messages(), key=attrgetter("distribution")):
         table = Table.grid(padding=(0, 2), pad_edge=False)
         table.add_column(style="cyan", no_wrap=True)

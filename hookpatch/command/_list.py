@@ -9,9 +9,9 @@ import typer
 
 from hookpatch._bootstrap import selection
 from hookpatch._bootstrap.installed import Installed, installed
-from hookpatch._inspect.cache import Look
-from hookpatch._inspect.seen import Seen, seen
-from hookpatch.command._app import AsJson, print_json, say
+from hookpatch._inspect.cache import LookOptions
+from hookpatch._inspect.seen import PluginFacts, facts_of_plugins
+from hookpatch.command._app import AsJson, print_json, print_text
 from hookpatch.command._tables import FOLD, NO_WRAP, Cell, print_table, progress
 
 
@@ -64,14 +64,14 @@ def list_plugins(
     with progress("looking at the plugins"):
         selection.options_asked()  # unusable options are an error of the command, and of no plugin
         plugins = installed()
-        rows = [*map(_row, plugins, seen(plugins, Look(imports=look), "hookpatch list"))]
+        rows = [*map(_row, plugins, facts_of_plugins(plugins, LookOptions(imports=look), "hookpatch list"))]
     if json:
         print_json({"plugins": [row._asdict() for row in rows]})
     elif rows:
         columns = {"plugin": NO_WRAP, "description, distribution, targets": FOLD, "fits": 26}
         print_table(columns, map(_in_colours, rows))
     else:
-        say("No plugins are installed. Plugins come as distributions, such as hookpatch-onnxsim.")
+        print_text("No plugins are installed. Plugins come as distributions, such as hookpatch-onnxsim.")
 
 
 def _in_colours(row: _Row) -> tuple[Cell, Cell, Cell]:
@@ -83,7 +83,7 @@ def _in_colours(row: _Row) -> tuple[Cell, Cell, Cell]:
     return [(row.name, "bold")], about, [(row.status if row.status == "broken" else verdict, _STYLES[row.status])]
 
 
-def _row(plugin: Installed, facts: Seen) -> _Row:
+def _row(plugin: Installed, facts: PluginFacts) -> _Row:
     head = plugin.name, plugin.distribution, plugin.version
     description = facts.description
     match facts.status:

@@ -20,7 +20,7 @@ from hookpatch._bootstrap.installed import installed
 from hookpatch._engine.patch.module_lookup import presence_of
 from hookpatch._engine.patch.target import Target
 from hookpatch._engine.patch.versions import release_of, releases_like
-from hookpatch.command._app import say
+from hookpatch.command._app import print_text
 from hookpatch.errors import NewPluginError
 
 # A function of the standard library without side effects; neither hookpatch nor pytest imports the module.
@@ -43,11 +43,11 @@ def new(
     Example: hookpatch new keep_linear --target onnxsim.onnx_simplifier:simplify
     """
     written = write_plugin(name, target, into)
-    say("\n".join([f"{written.folder}:", *(f"  {path}" for path in written.files)]))
+    print_text("\n".join([f"{written.folder}:", *(f"  {path}" for path in written.files)]))
     if written.missing:
-        say(f"Note: {written.missing}. Its tests are skipped meanwhile.")
+        print_text(f"Note: {written.missing}. Its tests are skipped meanwhile.")
     default = "" if target != DEFAULT else "; `--target ADDRESS` names another"
-    say(f"The plugin prints each call of {target}{default}. Lines to change are marked CHANGE. Next:")
+    print_text(f"The plugin prints each call of {target}{default}. Lines to change are marked CHANGE. Next:")
     folder = str(written.folder)
     steps = [
         *([f"cd {shlex.quote(folder)}"] if folder != "." else []),
@@ -56,7 +56,7 @@ def new(
         f"hookpatch plan {name}",
         f"HOOKPATCH_PLUGINS={name} python program.py",
     ]
-    say("\n".join(f"  {step}" for step in steps))
+    print_text("\n".join(f"  {step}" for step in steps))
 
 
 _TEMPLATE: Final = Path(__file__).parent / "_template"

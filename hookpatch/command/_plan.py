@@ -14,13 +14,13 @@ from hookpatch._bootstrap import environment
 from hookpatch._bootstrap import selection as _selection
 from hookpatch._bootstrap.selection import Selection, normalise
 from hookpatch._bootstrap.stderr import write_line
-from hookpatch._inspect.cache import LIMIT, Look
+from hookpatch._inspect.cache import LIMIT, LookOptions
 from hookpatch._inspect.plan import BY_HAND, WORDS, Plan, PlannedPatch, plan_of
 from hookpatch._inspect.rehearsal import SEVERITY
 from hookpatch._plugins.host import Host
 from hookpatch._plugins.relations import check
 from hookpatch._session.load import load, load_drift
-from hookpatch.command._app import AsJson, OptionWords, plugin_names, say
+from hookpatch.command._app import AsJson, OptionWords, plugin_names, print_text
 from hookpatch.command._tables import output, progress
 from hookpatch.command._targets import imports_aside, options_of_words
 from hookpatch.errors import SettingError
@@ -56,7 +56,7 @@ def plan(
     Example: hookpatch plan fuse_qkv_off linear_kept
     """
     with progress("importing the targets in a child process"), imports_aside():
-        planned = _planned(names or (), option or (), Look(not no_import, limit, anew))
+        planned = _planned(names or (), option or (), LookOptions(not no_import, limit, anew))
     if environment.disabled():
         write_line(f"{environment.DISABLE} is set: none of these patches would be applied", kind="warning")
     if json:
@@ -64,11 +64,11 @@ def plan(
     elif (console := output()).is_terminal:
         _print(console, planned)
     else:
-        say(str(planned))
+        print_text(str(planned))
     raise typer.Exit(planned.status)
 
 
-def _planned(names: Sequence[str], words: Sequence[str], look: Look) -> Plan:
+def _planned(names: Sequence[str], words: Sequence[str], look: LookOptions) -> Plan:
     selection, host = Selection(names, {}, "hookpatch plan") if names else _selection.from_environment(), Host()
     if not selection.names:
         problem = f"no plugin is named, and neither {environment.PLUGINS} nor a configuration names one"

@@ -183,7 +183,7 @@ def run(words: Sequence[str]) -> int:
         host = host or Host()
         name, written, value = line.of_plugin
         runner = host.plugin(find(name, written), written)
-        return host.run(runner, value, Run(target, written, selection, report))
+        return host.run_program(runner, value, Run(target, written, selection, report))
     command = _command_of(target)
     if (installer := known_program(command)) in INSTALLERS:
         write_line(f"{installer} runs without patches: an installer is never patched", kind="warning")
@@ -219,7 +219,7 @@ def _loaded(plugins: Sequence[str], words: Sequence[str]) -> _Loaded:
     for name in of_environment.names if _selection.on_error() == "exit" else ():
         check_allowed(find(name, of_environment.asked_by), of_environment.asked_by)
     options = options_of_words(words, Selection([*plugins, *of_environment.names], {}, "-p"), host, "add -p {name}")
-    also = [name for name in of_environment.names if _selection.is_any_of(name, options)]
+    also = [name for name in of_environment.names if _selection.may_mean_any(name, options)]
     loaded = host.load(_selection.selection_of([*plugins, *also], options, "-p"))
     for name in set(of_environment.names).difference(also):
         with suppress(HookpatchError):  # reported when the program starts

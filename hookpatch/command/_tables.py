@@ -11,8 +11,6 @@ from itertools import zip_longest
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from rich.cells import cell_len
-
 from hookpatch._bootstrap.environment import read
 from hookpatch.errors import printable
 
@@ -49,7 +47,7 @@ def print_table(columns: Mapping[str, int], rows: Iterable[Sequence[Cell]]) -> N
         rows: the cells of each row.
     """
     table = [[_lines(cell) for cell in row] for row in ([[(title, "bold")] for title in columns], *rows)]
-    widths = [max(cell_len(text) for cell in column for text, _ in cell) for column in zip(*table, strict=True)]
+    widths = [max(_width(text) for cell in column for text, _ in cell) for column in zip(*table, strict=True)]
     if not is_terminal():
         for row in table:
             _print_row(row, widths, "  ")
@@ -73,6 +71,15 @@ def print_table(columns: Mapping[str, int], rows: Iterable[Sequence[Cell]]) -> N
 _GAP: Final = "   "
 
 
+def _width(text: str) -> int:
+    """Return the number of columns that a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # few texts need rich
+
+    return cell_len(text)
+
+
 def _lines(cell: Cell) -> Cell:
     """Return a cell with each line apart; control characters in texts of others are escaped."""
     return [(printable(line).expandtabs(), style) for text, style in cell for line in text.split("\n")] or [("", "")]
@@ -84,8 +91,8 @@ def _folded(cell: Cell, width: int) -> Cell:
 
 def _parts(line: str, width: int) -> Iterator[str]:
     """Yield the parts of a line that fit a width: broken at a space, else behind a separator, else anywhere."""
-    while cell_len(line) > width:
-        most = next(count for count in range(width, 0, -1) if cell_len(line[:count]) <= width or count == 1)
+    while _width(line) > width:
+        most = next(count for count in range(width, 0, -1) if _width(line[:count]) <= width or count == 1)
         start = re.match(rf".{{0,{most - 1}}}\S(?=\s)|.{{1,{most}}}(?<=[/:.,])|.{{1,{most}}}", line)
         assert start is not None
         yield start[0]
@@ -96,8 +103,7 @@ def _parts(line: str, width: int) -> Iterator[str]:
 def _print_row(row: Sequence[Cell], widths: Sequence[int], gap: str, indent: str = "") -> None:
     for line in zip_longest(*row, fillvalue=("", "")):
         texts = (
-            paint(text, style) + " " * (width - cell_len(text))
-            for (text, style), width in zip(line, widths, strict=True)
+            paint(text, style) + " " * (width - _width(text)) for (text, style), width in zip(line, widths, strict=True)
         )
         print(f"{indent}{gap.join(texts)}".rstrip())
 

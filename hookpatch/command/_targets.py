@@ -52,7 +52,7 @@ def lock_of(path: str | None) -> Lock | None:
     return read_lock(path or NAME) if path or os.path.exists(NAME) else None
 
 
-def named(command: str, names: Sequence[str], words: Sequence[str], lock: Lock | None) -> Named:
+def load_named(command: str, names: Sequence[str], words: Sequence[str], lock: Lock | None) -> Named:
     """Load the named plugins; without names the plugins of the environment, else the plugins of the lock file.
 
     Imports no target.

@@ -61,12 +61,12 @@ def _onnx(model: Any, inputs: tuple[Any, ...], dynamo: bool) -> Run:
         torch.onnx.export(_module(model), inputs, file, dynamo=False)  # type: ignore[arg-type]  # likewise
     session = ReferenceEvaluator(onnx.load_from_string(file.getvalue()))
 
-    def run(*inputs: Any) -> list[Any]:
+    def run_session(*inputs: Any) -> list[Any]:
         leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
         arrays = {name: leaf.detach().cpu().numpy() for name, leaf in zip(session.input_names, leaves, strict=True)}
         return [torch.as_tensor(output) for output in session.run(None, arrays)]
 
-    return run
+    return run_session
 
 
 CAPTURES: Final[Mapping[str, Capture]] = {

@@ -24,13 +24,13 @@ _PATCHES = pytest.StashKey["Patched"]()
 def patched(request: pytest.FixtureRequest) -> Iterator[Patched]:
     """``patched("fuse_qkv_off")`` opens patches until the end of the test; a trace of a patch fails the test."""
     from hookpatch.testing import Patched
-    from hookpatch.testing._patched import raise_all
+    from hookpatch.testing._patched import raise_errors
 
     patches = Patched()
     __tracebackhide__ = True  # a failing test shows its own lines, not these
     yield patches
     request.node.stash[_PATCHES] = patches
-    raise_all(patches.close())
+    raise_errors(patches.close())
 
 
 @pytest.hookimpl(wrapper=True)

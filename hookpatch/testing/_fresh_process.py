@@ -138,7 +138,7 @@ class FreshProcess:
             )
         current = folder / "current"
         current.mkdir()
-        completed = _run([sys.executable, os.fspath(path), *args], all_variables, current, timeout)
+        completed = _run_command([sys.executable, os.fspath(path), *args], all_variables, current, timeout)
         try:
             report = receipts(reports)
         except SettingError:  # no report file: no plugin was on, or hookpatch refused to start the program
@@ -160,7 +160,7 @@ def _file_of(program: object, folder: Path) -> Path:
     return program.absolute()
 
 
-def _run(
+def _run_command(
     command: Sequence[str], variables: Mapping[str, str], folder: Path, timeout: float
 ) -> subprocess.CompletedProcess[str]:
     __tracebackhide__ = True

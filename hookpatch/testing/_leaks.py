@@ -31,7 +31,7 @@ def lines_beyond(before: Collection[object]) -> Iterator[str]:
             yield f"{trace!r} is open"
         elif isinstance(trace, Site):
             assert isinstance(key, Layer)  # see _traces
-            yield f"{trace.slot} is patched by {by(key)}"
+            yield f"{trace.slot} is patched by {owner_in_words(key)}"
         elif isinstance(trace, Watch):
             yield f"module {trace.module} is waited for"
         elif isinstance(trace, LateRestore):
@@ -51,7 +51,7 @@ def layers_at(key: tuple[object, ...]) -> list[Layer]:
     return [layer for site in all_sites() if site.slot.key[-len(key) :] == key for layer in site.layers]
 
 
-def by(layer: Layer) -> str:
+def owner_in_words(layer: Layer) -> str:
     """Return the owner and the patch of a layer in words."""
     return f"{layer.owner} ({layer.patch.verb} {layer.patch.address})"
 
@@ -64,4 +64,4 @@ def _traces() -> Iterator[tuple[object, object]]:
     yield from ((late_restore, late_restore) for late_restore in late_restores() if late_restore.is_covered)
     waiting = imports.pending()
     yield from ((watch, watch) for watch in waiting if not children.is_for_blocks(watch))
-    yield from ((finder, finder) for finder in imports.finders(ours=True) if not (waiting or imports.is_held()))
+    yield from ((finder, finder) for finder in imports.finders(ours=True) if not (waiting or imports.holds_finder()))

@@ -97,7 +97,7 @@ class Patched:
         errors = self.close()
         if traces := self.traces():
             errors.append(NotPristine(*traces))
-        raise_all(errors)
+        raise_errors(errors)
 
     def close(self) -> list[Exception]:
         """Close all sessions, the last opened first, and record differences; return other errors."""
@@ -113,7 +113,7 @@ class Patched:
         return tuple(dict.fromkeys(line for span in self._ended for line in span.traces()))
 
 
-def raise_all(errors: list[Exception]) -> None:
+def raise_errors(errors: list[Exception]) -> None:
     """Raise an error, or several errors as a group."""
     __tracebackhide__ = True
     if len(errors) == 1:

@@ -21,7 +21,7 @@ from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.item import ItemSlot
 from hookpatch._engine.slots.slot import ABSENT, along_mro, is_same_value, mro
-from hookpatch.testing._leaks import by, layers_at
+from hookpatch.testing._leaks import layers_at, owner_in_words
 
 # Writable attributes that the interpreter stores outside an object's __dict__.
 _OUTSIDE: Final[Mapping[type, tuple[str, ...]]] = {
@@ -65,7 +65,7 @@ class Snapshot:
         inside: dict[int, Snapshot] = {}
         for attribute, value in self._attributes.items() if within else ():
             for part, function in _functions(value):
-                inside.setdefault(id(function), Snapshot(function, self._at(attribute) + part, within=False))
+                inside.setdefault(id(function), Snapshot(function, self._address(attribute) + part, within=False))
         if self._kind is FunctionType:
             if defaults := self._attributes["__kwdefaults__"]:
                 inside[id(defaults)] = Snapshot(defaults, f"{self._name}.__kwdefaults__", within=False)
@@ -86,7 +86,7 @@ class Snapshot:
         for name, was, value in _changed(self._attributes, current._attributes):
             if not submodules and was is ABSENT and self._is_submodule(name, value):
                 continue
-            yield self._line(self._at(name), was, value, AttributeSlot(self._owner, name).key)
+            yield self._line(self._address(name), was, value, AttributeSlot(self._owner, name).key)
         if order:
             yield from _moved(f"the names of {self._name}", self._attributes, current._attributes)
         for key, was, value in [
@@ -104,7 +104,7 @@ class Snapshot:
         own: Any = self._attributes.get("__name__")
         return bool(_attributes(value).get("__name__") == f"{own}.{name}")
 
-    def _at(self, name: str) -> str:
+    def _address(self, name: str) -> str:
         is_module = issubclass(self._kind, ModuleType)
         return f"{self._name}{':' if is_module else '.'}{name}"
 
@@ -114,7 +114,7 @@ class Snapshot:
             layers += layers_at(FunctionSlot(self._owner, binds=False).key)  # the function's code is replaced
         elif self._kind is partial:
             layers += layers_at(("partial", *key[1:]))
-        owners = ", patched by " + " and ".join(map(by, layers)) if layers else ""
+        owners = ", patched by " + " and ".join(map(owner_in_words, layers)) if layers else ""
         return f"{place} was {with_identity(was)}, is {with_identity(value)}{owners}"
 
 

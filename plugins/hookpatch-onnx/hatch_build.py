@@ -34,10 +34,10 @@ class Libraries(BuildHookInterface[Any]):
         folder = Path(self.root, FOLDER)
         for package, files in PACKAGES.items():
             if not all(_is(folder / name, digest) for name, digest in files.values()):
-                take(package, files, folder)
+                fetch_files(package, files, folder)
 
 
-def take(package: str, files: dict[str, tuple[str, str]], folder: Path) -> None:
+def fetch_files(package: str, files: dict[str, tuple[str, str]], folder: Path) -> None:
     """Fetch a package with npm and put some of its files into a folder."""
     npm = shutil.which("npm")
     if npm is None:

@@ -91,7 +91,7 @@ def test_module_half_imported_at_entry_is_patched_when_its_import_ends(write_mod
 
 
 def test_session_closed_while_its_module_is_half_imported(write_module: WriteModule) -> None:
-    """When the session ends before the import does, the module is never patched and its spec is as it was."""
+    """When the session ends before the import does, the module is never patched and keeps the spec."""
     write_module(
         "half",
         "import hookpatch\n"
@@ -194,7 +194,7 @@ def test_lazy_face_of_a_package_is_refused_with_the_address_to_use(write_module:
 def test_session_opened_while_another_thread_looks_for_the_module(
     write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A module that another thread has begun to import, but not to execute, is patched when it is there."""
+    """A module that another thread has begun to import, but not to execute, is patched at the end of the import."""
     write_module("slow", SOURCE)
     looking, go_on = threading.Event(), threading.Event()
 

@@ -27,7 +27,7 @@ WriteModule = Callable[[str, str], Path]
 
 
 def test_module_imported_in_the_block_is_patched_and_restored(write_module: WriteModule) -> None:
-    """A patch of a module that is not imported yet waits, is applied at its import, and is restored at the end."""
+    """A patch waits for the import of its module, is applied at the import, and is restored at the end."""
     write_module("later", SOURCE + "original = run\n")
     with hookpatch.active(hookpatch.wrap("later:run", around)) as session:
         assert "later" not in sys.modules
@@ -49,7 +49,7 @@ def test_opening_imports_nothing(write_module: WriteModule) -> None:
 
 
 def test_module_never_imported_is_reported_unused() -> None:
-    """A patch whose module never came says so."""
+    """A patch of a module never imported is unused in the report."""
     with hookpatch.active(hookpatch.wrap("never_there:run", around)) as session:
         pass
     assert [(patch.state, patch.reason) for patch in session.report()] == [("unused", "never_there was never imported")]
@@ -74,7 +74,7 @@ def test_every_way_of_importing_a_submodule(write_module: WriteModule, statement
 
 
 def test_name_imported_from_a_patched_module_passes_through_after_the_end(write_module: WriteModule) -> None:
-    """A module that did ``from later import run`` in the block calls the original after it."""
+    """A module with ``from later import run`` in the block calls the original after the block."""
     write_module("later", SOURCE)
     write_module("importer", "from later import run\n")
     with hookpatch.active(hookpatch.wrap("later:run", around)):
@@ -144,7 +144,7 @@ def test_module_imported_lazily_is_patched_when_it_is_executed(write_module: Wri
 
 
 def test_namespace_package_is_patched_when_it_is_imported(folder: Path) -> None:
-    """A package without a file of its own is heard of too, and its spec is as it was."""
+    """A package without an own file is noticed, too, and keeps the spec."""
     (folder / "nameless").mkdir()
     importlib.invalidate_caches()
     with hookpatch.active(hookpatch.replace("nameless:x", 1, add=True)) as session:
@@ -217,7 +217,7 @@ def test_missing_module_is_the_error_of_python(folder: Path) -> None:
 
 
 def _python(code: str, *arguments: str) -> str:
-    """Run a program in a process of its own and return what it printed."""
+    """Run a program in a new process and return the output."""
     completed = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", inspect.cleandoc(code), *arguments],
         capture_output=True,

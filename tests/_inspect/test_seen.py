@@ -1,4 +1,4 @@
-"""What `hookpatch list` and `hookpatch doctor` tell of a plugin is kept, and is true after any change."""
+"""The facts that `hookpatch list` and `hookpatch doctor` show of a plugin are kept, and are true after any change."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 import hookpatch
 from hookpatch._bootstrap.installed import installed
-from hookpatch._inspect.cache import Look
-from hookpatch._inspect.seen import Seen, seen
+from hookpatch._inspect.cache import LookOptions
+from hookpatch._inspect.seen import PluginFacts, facts_of_plugins
 
 pytestmark = pytest.mark.once
 
@@ -43,9 +43,9 @@ def folder(write_module: Callable[[str, str], Path], make_distribution: Callable
     return place
 
 
-def look() -> Seen:
+def look() -> PluginFacts:
     plugins = [plugin for plugin in installed() if plugin.name == "put"]
-    (facts,) = seen(plugins, Look(imports=False), "a test")
+    (facts,) = facts_of_plugins(plugins, LookOptions(imports=False), "a test")
     return facts
 
 
@@ -101,7 +101,7 @@ def lose_the_module(folder: Path) -> None:
 @pytest.mark.ends
 @pytest.mark.parametrize("spoil", [spoil_plugin, spoil_data, lose_data, add_to_a_folder, lose_the_module])
 def test_plugin_that_loads_no_more_is_broken(folder: Path, spoil: Callable[[Path], None]) -> None:
-    """Whatever the plugin read when it was loaded; and it is well again after the change is undone."""
+    """Any file read by the plugin when loaded; the plugin fits again after the change is undone."""
     assert hookpatch.plan("put").status == 0
     before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file() and path.name != "loads.txt"}
     assert [verdict(), verdict()] == ["fits", "fits"]
@@ -145,7 +145,7 @@ def test_allow_list_that_comes_counts(folder: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.ends
 def test_plugin_that_is_broken_is_looked_at_each_time(folder: Path) -> None:
-    """The cause may be no file: the plugin that ends its process, here, counts its loads."""
+    """The cause may be no file: this plugin ends the process, and counts the loads."""
     text = "import os\nwith open(os.path.join(os.path.dirname(__file__), 'loads.txt'), 'a') as file: file.write('x')\n"
     for end in ("raise RuntimeError", "os._exit(0)"):
         (folder / "plugin_put.py").write_text(text + end)

@@ -13,7 +13,7 @@ import pytest
 
 import hookpatch
 from hookpatch import Patch
-from hookpatch._inspect.cache import Look
+from hookpatch._inspect.cache import LookOptions
 from hookpatch._inspect.plan import Item, plan_of
 from hookpatch._inspect.rehearsal import Outcome
 from hookpatch._inspect.throwaway import outcomes_of
@@ -29,7 +29,7 @@ def items(*patches: Patch) -> list[Item]:
 
 def looked(*patches: Patch, limit: float = 60) -> list[Outcome]:
     """Return the outcomes of patches, looked at anew."""
-    return [outcome for (outcome,) in outcomes_of(items(*patches), {}, None, Look(limit=limit, anew=True))]
+    return [outcome for (outcome,) in outcomes_of(items(*patches), {}, None, LookOptions(limit=limit, anew=True))]
 
 
 def put(module: str) -> Patch:
@@ -52,7 +52,7 @@ def test_crash_is_told_in_one_line(write_module: WriteModule, source: str, end: 
     began = time.monotonic()
     assert looked(put("quiet"), put("vendor"), limit=2) == [Outcome("waiting", reason)] * 2
     assert time.monotonic() - began < 20
-    plan = plan_of(items(put("vendor")), {}, None, Look(limit=2, anew=True))
+    plan = plan_of(items(put("vendor")), {}, None, LookOptions(limit=2, anew=True))
     assert str(plan) == f"vendor:value  (not imported yet)\n  1  replace  given by hand  not looked at: {reason}"
     assert plan.status == 1
 

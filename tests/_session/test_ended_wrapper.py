@@ -1,4 +1,4 @@
-"""Foreign code keeps what an ended session left: the report of a patch beneath says what a call does."""
+"""Foreign code keeps a value of an ended session: the report of a patch beneath says if a call runs the patch."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ HOLDERS: dict[str, Callable[[Any], Any]] = {
 def test_report_of_a_patch_beneath_what_foreign_code_keeps(
     make_module: Callable[[str, str], ModuleType], verbs: str, verb: str, reach: str, comes_first: str
 ) -> None:
-    """The patch that stays is "applied" exactly if a call through the foreign holder runs the patch."""
+    """The remaining patch is "applied" exactly if a call through the foreign holder runs the patch."""
     outcomes: dict[str, tuple[bool, str, list[bool], bool]] = {}
     for number, (holder, hold) in enumerate(HOLDERS.items()):
         target = f"vendor{number}:speak"

@@ -1,4 +1,4 @@
-"""A session that is opened again on the road, in a process that has imported torch: all of torch sees its patches."""
+"""A session opened again on the road, in a process with torch imported: all of torch sees the patches."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_road_is_free_again_after_the_captures(vendor: Any) -> None:
 
 
 def test_scripted_inside(vendor: Any) -> None:
-    """A function scripted inside a block on the road, and outside, each as it is at its moment."""
+    """A function scripted inside a block on the road is patched, and a function scripted outside is not."""
     import torch
 
     session = active(PATCHES["replace"](), children="local")
@@ -185,7 +185,7 @@ def test_scripted_inside(vendor: Any) -> None:
 
 
 def test_other_block_on_torch_beside(vendor: Any) -> None:
-    """Two sessions need the same patches on torch: these stay until the last has ended, whichever that is."""
+    """Two sessions need the same patches on torch: the patches stay until both sessions have ended, in any order."""
     before = values()
     wrapping, of_method = (active(PATCHES[name](), children="local") for name in ("wrap", "a method of a module"))
     for _ in range(3):

@@ -74,6 +74,7 @@ def test_second_list_imports_what_it_prints_with(home: Environment) -> None:
     assert {"typer", "hookpatch._inspect.cache"} <= imported
     unwanted = {
         "pydantic",
+        "rich.cells",
         "rich.console",
         "rich.text",
         "pluggy",

@@ -38,6 +38,11 @@ VAGUE: Final = re.compile(
     r"|same|seen|some|such|taken|that|then|there|these|things?|this|those|told|what|who"
 )
 VAGUE_NAMES: Final = 0.01  # at most, of all variables and parameters; 0.3 % of them are fields and terms of Python
+BARE: Final = re.compile(  # the words of a function's or class's name that names no thing
+    rf"{VAGUE.pattern}|as|ask|be|by|do|for|give|has|in|is|look|make|mine|no|not|of|on|ours|run|say|see|take|tell|theirs"
+    r"|to|was|with"
+)
+BARE_NAMES: Final = 0.027  # at most, of all functions, methods and classes
 _DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -144,6 +149,18 @@ def names(source: str) -> list[str]:
     return stored + [node.arg for node in nodes if isinstance(node, ast.arg)]
 
 
+def definitions(source: str) -> list[str]:
+    """Return the names of the functions, methods and classes of a source; ``__repr__`` and the like are Python's."""
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, _DOCUMENTED[1:])]
+    return [node.name for node in nodes if not (node.name.startswith("__") and node.name.endswith("__"))]
+
+
+def is_bare(name: str) -> bool:
+    """Return True if no word of a name names an act and a thing, as in ``put``, ``_is_ours`` and ``Kept``."""
+    words = re.findall(r"[A-Z]?[a-z0-9]+", name)
+    return bool(words) and all(BARE.fullmatch(word.lower()) for word in words)
+
+
 @cache
 def sources() -> dict[Path, str]:
     """Return the text of each Python file of the project."""
@@ -216,6 +233,20 @@ def test_few_names_are_vague() -> None:
     worst = sorted(vague, key=lambda path: -len(vague[path]))[:10]
     assert share <= VAGUE_NAMES, f"{share:.2%}; most in " + ", ".join(f"{path} ({len(vague[path])})" for path in worst)
     assert names("def a(one, *, b): found = [c for c in b]") == ["found", "c", "one", "b"]
+
+
+def test_few_functions_and_classes_have_bare_names() -> None:
+    """Few are called ``put``, ``_is_ours`` or ``Kept``; the files with the most are listed."""
+    of_files = {path: definitions(source) for path, source in sources().items()}
+    bare = {path: [name for name in names if is_bare(name)] for path, names in of_files.items()}
+    share = sum(map(len, bare.values())) / sum(map(len, of_files.values()))
+    worst = sorted(bare, key=lambda path: -len(bare[path]))[:10]
+    listed = "\n".join(f"{path}: {', '.join(bare[path])}" for path in worst)
+    assert share <= BARE_NAMES, f"{share:.2%}; most in\n{listed}"
+    source = "class A:\n    def put(self): ...\n    def __repr__(self): ...\nasync def b(): ..."
+    assert definitions(source) == ["A", "b", "put"]
+    assert list(map(is_bare, ["_said", "for_one", "_is_ours", "Kept", "X"])) == [True] * 4 + [False]
+    assert not any(map(is_bare, ["write_value", "is_same_value", "LateRestore", "run_model", "test_it"]))
 
 
 @cache

@@ -14,7 +14,7 @@ LONG_SAMPLE: Final = 5  # in the long lane; `make silent` has all
 
 
 def _problems(folder: Path, sample: list[Cell]) -> list[Any]:
-    """Return the cells in which hookpatch is not as it should be: silent, or loud with an error that is foreign."""
+    """Return the cells in which hookpatch fails: silent, or loud with a foreign error."""
     problems: list[Any] = []
     for cell in sample:
         judged, words = verdict("hookpatch", cell, folder)

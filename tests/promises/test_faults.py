@@ -25,8 +25,8 @@ from environments import LOUDER, SCRIPT, VENDOR, Environment, furnished, hookpat
 from hookpatch._bootstrap.command_line import redacted
 from hookpatch._bootstrap.installed import installed
 from hookpatch._bootstrap.program import words_of
-from hookpatch._inspect.cache import Look
-from hookpatch._inspect.seen import seen
+from hookpatch._inspect.cache import LookOptions
+from hookpatch._inspect.seen import facts_of_plugins
 from hookpatch._processes.receipt import ReportFile
 from hookpatch._processes.run_page import page_of
 from hookpatch._processes.run_report import receipts
@@ -223,7 +223,7 @@ def test_plugin_that_hangs_costs_its_time_and_no_other(hanging: None) -> None:
     """The hanging plugin is named; the next plugin loads in another process; the first process is gone."""
     plugins = [plugin for plugin in installed() if plugin.name in ("a_hang", "well")]
     began = time.monotonic()
-    hung, well = seen(plugins, Look(imports=False), "a test", limit=10)
+    hung, well = facts_of_plugins(plugins, LookOptions(imports=False), "a test", limit=10)
     assert hung.problem == (
         "plugin 'a_hang' (hangs-dist 1.0) could not be loaded: the child process took longer than 10 s; fix or "
         "uninstall the plugin"

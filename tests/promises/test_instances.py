@@ -232,7 +232,7 @@ def test_alive_and_to_come(vendor: ModuleType, name: str, case: str) -> None:
 
 @pytest.mark.parametrize("case", PATCHES)
 def test_subclasses(vendor: ModuleType, case: str) -> None:
-    """Class() is exact, and the report names what it leaves out; Class+() takes subclasses, too."""
+    """Class() is exact, and the report names the classes left out; Class+() takes subclasses, too."""
     patch, read, patched = PATCHES[case]
     plain, child = vendor.Plain(), vendor.Child()
     was, of_child = read(plain), read(child)
@@ -412,7 +412,7 @@ def test_an_instance_may_die(vendor: ModuleType) -> None:
 
 
 def test_an_instance_where_a_dead_one_was(vendor: ModuleType) -> None:
-    """The new instance gets the patch anew, although other code still holds what belonged to the dead one."""
+    """The new instance gets the patch anew, although other code still holds values of the dead instance."""
     with hookpatch.active(hookpatch.replace("vendor:Plain().own", new_own), children="local") as session:
         belongings: list[Any] = []
         place = 0
@@ -434,7 +434,7 @@ def test_an_instance_where_a_dead_one_was(vendor: ModuleType) -> None:
 @pytest.mark.parametrize("first", ["the oldest dies", "the oldest lives"])
 @pytest.mark.parametrize("case", ["wrap a value", "replace a value", "replace a callable"])
 def test_instances_that_share_one_dict(vendor: ModuleType, case: str, first: str) -> None:
-    """The patch lies there once, until the last of them has died or the block ends."""
+    """The patch lies in the shared dict once, until the last instance has died or the block ends."""
     patch, read, patched_by = PATCHES[case]
     oldest, middle = vendor.Shared(), vendor.Shared()
     was, dict_before = read(middle), {**vars(middle)}
@@ -459,7 +459,7 @@ def test_what_init_calls_and_sets(vendor: ModuleType) -> None:
 
 
 def test_a_foreign_value_is_left_alone(vendor: ModuleType) -> None:
-    """One instance of two is overwritten: the report says so, and the end leaves it."""
+    """One of two instances is overwritten: the report says so, and the end leaves the foreign value."""
     first, second = vendor.Plain(1), vendor.Plain(2)
     session = hookpatch.active(hookpatch.replace("vendor:Plain().n", 9), children="local").open()
     first.n = 4
@@ -586,7 +586,7 @@ REFUSED: Final[dict[str, tuple[Callable[[], Any], type[Exception], str]]] = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused(vendor: ModuleType, case: str) -> None:
-    """One clear error, and nothing is left; with another patch beside it nothing of that either."""
+    """A clear error, and no trace of the patch; of another patch in the session no trace either."""
     make, kind, text = REFUSED[case]
     alive = vendor.Plain(1)
     with pristine(vendor.Plain, alive):

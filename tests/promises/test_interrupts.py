@@ -1,4 +1,4 @@
-"""Interrupts: whatever a signal handler raises, and wherever, patches hold as a whole, and what ended is as before."""
+"""Interrupts: a signal handler raises any error anywhere; patches hold all or none, and no ended patch stays."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def test_interrupt_inside_reload(write_module: Callable[[str, str], Path]) -> No
 
 
 def _rows(most: int, *options: str) -> list[str]:
-    """Return the names of the rows of the sweep, in each of which nothing was left behind.
+    """Return the names of the rows of the sweep, each without a trace of a patch.
 
-    In a process of its own, which has imported little: each point is a fork.
+    In a separate process with few imports: each point is a fork.
     """
     script = ROOT / "tests" / "benchmarks" / "interrupts.py"
     command = [sys.executable, script, "--most", str(most), *options, "--only", "hookpatch"]

@@ -1,4 +1,4 @@
-"""reach="everywhere" on a class: its living instances get the new class, and their own one back, or are counted."""
+"""reach="everywhere" on a class: living instances get the new class, at the end the former class, or are counted."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_subclasses_are_named_with_their_instances(kinds: ModuleType) -> None:
     "ends", [(0, 2, 1), *(pytest.param(ends, marks=pytest.mark.ends) for ends in permutations(range(3)))]
 )
 def test_sessions_that_end_in_any_order(kinds: ModuleType, ends: tuple[int, ...]) -> None:
-    """An instance has the class of the sessions that are open, and one that came inside the class that it came with."""
+    """An instance has the class of the open sessions; an instance made inside keeps the class of its making."""
     first = kinds.Plain()
     instances: list[Any] = [first]
     sessions: list[hookpatch.Session] = []

@@ -69,7 +69,7 @@ PATCHED = ["THING", 7, "THING", 7, "edited"]
 
 @pytest.fixture
 def home(environment: Environment, tmp_path: Path) -> Environment:
-    """An environment with the plugin, whose programs have the vendor beside them."""
+    """An environment with the plugin; each program has the vendor in the same folder."""
     environment.work_in(tmp_path / "work", {"vendor.py": VENDOR, "patches.py": PLUGIN})
     environment.add_plugin("parts", dedent(PLUGIN))
     return environment
@@ -79,7 +79,7 @@ def home(environment: Environment, tmp_path: Path) -> Environment:
     "arguments", [PATCHES, pytest.param('("parts",)', marks=pytest.mark.ends)], ids=["patches", "plugin"]
 )
 def test_in_each_child_process(home: Environment, arguments: str) -> None:
-    """Instances that the child process makes or has are patched, and its class is edited; after the block none is."""
+    """Instances of the child process are patched, and the class is edited; after the block no instance is patched."""
     script = home.folder / "program.py"
     script.write_text(PROGRAM.replace("WHAT", arguments))
     completed = home.run(script)

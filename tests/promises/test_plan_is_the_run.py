@@ -22,7 +22,7 @@ from hookpatch._engine.lock.lockfile import Lock, write_lock
 from hookpatch._inspect.check import lockable
 from hookpatch._inspect.rehearsal import rehearse, with_matches
 from hookpatch._session.ledger import Requested
-from hookpatch._session.load import asked_for, load
+from hookpatch._session.load import load, selection_for
 
 Policy: TypeAlias = Literal["warn", "skip", "error"] | None
 State: TypeAlias = tuple[str | None, str, str, str, str]  # plugin, target, verb, state, reason
@@ -160,7 +160,9 @@ def test_modules_that_this_process_has_imported(site: Path, lock: str, names: li
             importlib.import_module("awkward_front")
             plans = planned([name], lock, None)
             requests = [
-                request for of_plugin in load(asked_for([name], None, "a test"))[1].values() for request in of_plugin
+                request
+                for of_plugin in load(selection_for([name], None, "a test"))[1].values()
+                for request in of_plugin
             ]
             outcomes = rehearse(requests)
             tried = with_matches(requests, outcomes)

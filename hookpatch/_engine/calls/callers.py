@@ -49,7 +49,7 @@ class Callers:
         return self.are_meant(caller_in(_frames(frame), self.outside))
 
     def are_meant(self, names: tuple[str, ...]) -> bool:
-        """Return True if a module is meant, given by its names; a call by C code alone has none."""
+        """Return True if a module is meant, given by its names; a call from C code alone has no names."""
         return any(map(self._is_meant, names))
 
     def only(self, wrapper: Wrapper) -> Wrapper:

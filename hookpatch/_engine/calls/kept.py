@@ -25,7 +25,7 @@ def keeps(value: object, is_wanted: Callable[[Any], bool]) -> bool:
     for depth in range(_DEPTH):
         following: list[Any] = []
         for holder in level:
-            for referent in _kept_by(holder, is_first=not depth):
+            for referent in _objects_kept_by(holder, is_first=not depth):
                 if id(referent) in ids or issubclass(type(referent), ModuleType):
                     continue
                 if is_wanted(referent):
@@ -38,7 +38,7 @@ def keeps(value: object, is_wanted: Callable[[Any], bool]) -> bool:
     return False
 
 
-def _kept_by(holder: Any, is_first: bool) -> Iterator[Any]:
+def _objects_kept_by(holder: Any, is_first: bool) -> Iterator[Any]:
     """Yield the objects that an object keeps for calls."""
     kind = type(holder)
     if issubclass(kind, type):
@@ -55,7 +55,7 @@ def _kept_by(holder: Any, is_first: bool) -> Iterator[Any]:
 
 
 def _is_record(kind: type) -> bool:
-    """Return True for the type of a record of ours: a wrapper keeps some alive, but calls nothing in them."""
+    """Return True for the type of a record of ours: a wrapper keeps records alive, but calls no object in a record."""
     module = type.__dict__["__module__"].__get__(kind)
     return isinstance(module, str) and module.startswith("hookpatch.") and module != _PROXY
 

@@ -25,10 +25,10 @@ def reads_caller_by(callee: Any) -> str:
 
     Functions that the callable calls are not searched.
     """
-    return next(filter(None, map(_function_reads_by, _run_by(callee))), "")
+    return next(filter(None, map(_function_reads_by, _functions_run_by(callee))), "")
 
 
-def _run_by(callee: Any) -> Iterator[Any]:
+def _functions_run_by(callee: Any) -> Iterator[Any]:
     """Yield the functions that a call of a callable runs: constructors of a class, the function in a decorator."""
     for _ in range(_DEPTH):
         if isinstance(callee, type):

@@ -48,7 +48,7 @@ def shortcut(
     if sys.version_info[:2] > _NEWEST or sys.implementation.name != "cpython" or "__wrapped__" in vars(like):
         return None
     if cells and not _SEE_CELLS.isdisjoint(names_in(code)):
-        return None  # the further cells would be seen
+        return None  # a caller would see the further cells
     if not all(map(_is_constant, injected.values())) or any(type(value) in _COPIED for value in defaulted.values()):
         return None
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

@@ -392,7 +392,7 @@ def recompiled(
     return copy
 
 
-def as_it_was(function: FunctionType, code: CodeType) -> FunctionType:
+def copy_with_code(function: FunctionType, code: CodeType) -> FunctionType:
     """Return a copy of a function with the code from before."""
     copy = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     dress(copy, function)

@@ -32,7 +32,7 @@ def of_making(of: OfInstances, born: Born) -> Iterator[tuple[AttributeSlot, Patc
         return
     owners = meant.owners("__init__")
     for owner in owners.new_owners():
-        is_meant = meant.at(owner, "__init__")
+        is_meant = meant.test_for(owner, "__init__")
         # The own __init__ of a subclass made just now has no layer yet: the base's layer notices the instances.
         takes = partial(_is_meant_or_new, is_meant, owners) if meant.with_subclasses else is_meant
         yield _around(owner, "__init__", _after_init(takes, born))

@@ -34,11 +34,11 @@ class Meant:
 
     def takes(self, instance: Any) -> bool:
         """Return True if an object is meant. No foreign code runs: the class is compared, not asked."""
-        return self.is_of(type(instance)) and (self.parts is None or id(instance) in self.parts)
+        return self.means_class(type(instance)) and (self.parts is None or id(instance) in self.parts)
 
-    def is_of(self, kind: type) -> bool:
+    def means_class(self, kind: type) -> bool:
         """Return True if instances of a class are meant."""
-        return _is_of(kind, self.cls, self.with_subclasses)
+        return _is_kind_of(kind, self.cls, self.with_subclasses)
 
     def owners(self, name: str) -> Owners:
         """Return the classes in which meant instances find the method of a name."""
@@ -52,7 +52,7 @@ class Meant:
     def living(self) -> list[Any]:
         """Return the meant living instances known to the garbage collector."""
         if self.parts is not None:
-            return [part for part in self.parts.values() if self.is_of(type(part))]
+            return [part for part in self.parts.values() if self.means_class(type(part))]
         return _instances_of([kind for kind in self.kinds if not _is_of_proxies(kind)])
 
     def left_out(self) -> str:
@@ -72,7 +72,7 @@ class Meant:
             else ""
         )
 
-    def at(self, owner: type, name: str) -> IsMeant:
+    def test_for(self, owner: type, name: str) -> IsMeant:
         """Return a test for calls of a method of ``owner``: is the object meant, with ``name`` found in ``owner``?
 
         A call by ``super()`` from the method of a subclass is therefore not meant.
@@ -89,12 +89,12 @@ class Meant:
 
             return is_exact
         owners = self.owners(name)
-        looks_up: dict[type, bool] = {kind: owners.of(kind) is owner for kind in self.kinds}
+        looks_up: dict[type, bool] = {kind: owners.owner_of(kind) is owner for kind in self.kinds}
 
         def is_meant(instance: Any) -> bool:
             kind = type(instance)
             if kind not in looks_up:  # a new subclass
-                looks_up[kind] = owners.of(kind) is owner
+                looks_up[kind] = owners.owner_of(kind) is owner
             if parts is not None and getattr(kind, "get_base", None) is not None:
                 instance = behind_proxy(instance)
             return looks_up[kind] and (parts is None or id(instance) in parts)
@@ -132,7 +132,7 @@ class OfInstances:
     has_entries: bool
 
 
-def _is_of(kind: type, cls: type, with_subclasses: bool) -> bool:
+def _is_kind_of(kind: type, cls: type, with_subclasses: bool) -> bool:
     return kind is cls or (with_subclasses and cls in mro(kind))
 
 
@@ -165,14 +165,14 @@ class Owners:
         self._done: Final[set[int]] = set()  # the ids of owners with a layer
         self._of = {id(kind): (kind, self._owner_for(kind, set())) for kind in _kinds(cls, with_subclasses)}
 
-    def of(self, kind: type) -> type | None:
+    def owner_of(self, kind: type) -> type | None:
         """Return the owner for instances of a class; None for instances that are not meant."""
         if id(kind) not in self._of:
             self._of[id(kind)] = kind, self._owner_for(kind, {id(owner) for _, owner in [*self._of.values()]})
         return self._of[id(kind)][1]
 
     def _owner_for(self, kind: type, owners: set[int]) -> type | None:
-        for base in mro(kind) if _is_of(kind, self._cls, self._with_subclasses) else ():
+        for base in mro(kind) if _is_kind_of(kind, self._cls, self._with_subclasses) else ():
             is_owner = id(base) in owners or (id(base) not in self._of and self._name in vars(base))
             if is_owner or base is self._cls:
                 return base
@@ -180,7 +180,7 @@ class Owners:
 
     def current_owners(self) -> list[type]:
         """Return the owners for the classes of instances as of now."""
-        owners = [self.of(kind) for kind in _kinds(self._cls, self._with_subclasses)]
+        owners = [self.owner_of(kind) for kind in _kinds(self._cls, self._with_subclasses)]
         return [*{id(owner): owner for owner in owners if owner is not None}.values()]
 
     def new_owners(self) -> Iterator[type]:
@@ -192,7 +192,7 @@ class Owners:
 
     def is_new(self, kind: type) -> bool:
         """Return True if instances of a class are meant, and their owner was not yielded yet."""
-        owner = self.of(kind)
+        owner = self.owner_of(kind)
         return owner is not None and id(owner) not in self._done
 
 

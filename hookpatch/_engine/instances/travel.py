@@ -47,7 +47,7 @@ def of_copies(of: OfInstances, born: Born) -> Iterator[tuple[AttributeSlot, Patc
         if beneath(slot) is ABSENT:
             yield slot, replace(Target.attribute(owner, "__setstate__"), _set_state, add=True, why=_WHY)
         else:
-            yield _around(owner, "__setstate__", partial(_after_state, of.meant.at(owner, "__setstate__"), born))
+            yield _around(owner, "__setstate__", partial(_after_state, of.meant.test_for(owner, "__setstate__"), born))
 
 
 def _around(owner: type, name: str, wrapper: Any) -> tuple[AttributeSlot, Patch]:

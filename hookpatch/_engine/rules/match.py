@@ -57,7 +57,7 @@ class _Way(NamedTuple):
         module = None if self.module is None else self.start
         return Match(self.target, module, key, original, self.texts, problem)
 
-    def to(self, *steps: Step, text: Any = ABSENT) -> _Way:
+    def extended(self, *steps: Step, text: Any = ABSENT) -> _Way:
         """Return the way with more steps."""
         texts = self.texts if text is ABSENT else (*self.texts, text)
         return self._replace(steps=(*self.steps, *steps), texts=texts)
@@ -136,20 +136,20 @@ class _Walk:
         step, *next_steps = steps
         if isinstance(step, Instances):
             if isinstance(holder, type):
-                yield way.to(step, *next_steps).match(("instances", id(holder), *map(str, steps)), holder)
+                yield way.extended(step, *next_steps).match(("instances", id(holder), *map(str, steps)), holder)
         elif isinstance(step, Subclasses):
             yield from self._below(holder, way, next_steps)
         elif isinstance(step, NameGlob):
             yield from self._names(holder, way, step, next_steps)
         elif isinstance(step, EachItem):
             for key in _keys(holder):
-                yield from self._on(ItemSlot(holder, key), way.to(item := _item(key), text=item), next_steps)
+                yield from self._on(ItemSlot(holder, key), way.extended(item := _item(key), text=item), next_steps)
         elif next_steps:
-            value = _value(holder, way.to(step))
+            value = _value(holder, way.extended(step))
             if value is not MISSING:
-                yield from self.along(value, way.to(step), next_steps)
+                yield from self.along(value, way.extended(step), next_steps)
         else:
-            yield from self._last(holder, way.to(step), step)
+            yield from self._last(holder, way.extended(step), step)
 
     def _on(self, slot: Slot, way: _Way, next_steps: Sequence[Step]) -> Iterator[Match]:
         """Yield a slot matched by a pattern, or the matches along the further steps."""
@@ -162,7 +162,7 @@ class _Walk:
     def _names(self, holder: Any, way: _Way, step: NameGlob, next_steps: Sequence[Step]) -> Iterator[Match]:
         for name in [name for name in _own_names(holder) if step.matches(name)]:
             slot = AttributeSlot(holder, name)
-            way_to_name = way.to(Attribute(name))._replace(texts=(*way.texts, *stars(step.pattern, name)))
+            way_to_name = way.extended(Attribute(name))._replace(texts=(*way.texts, *stars(step.pattern, name)))
             own = own_beneath(slot)
             home = self._other_home(holder, way, own)
             if home is None:
@@ -258,19 +258,19 @@ def _value_of_key(step: Item) -> Any:
     way = _Way(step.key.module, module, (), ())
     value: Any = MISSING if module is None else module
     for part in step.key.steps:
-        value = MISSING if value is MISSING else _value(value, way := way.to(part))
+        value = MISSING if value is MISSING else _value(value, way := way.extended(part))
     return value
 
 
 def _value(holder: Any, way: _Way) -> Any:
     """Return the value at the last step of a way, without our layers; MISSING if the step leads nowhere."""
     try:
-        return follow(holder, way.target, len(way.steps) - 1, "a rule", _at_rest)
+        return follow(holder, way.target, len(way.steps) - 1, "a rule", _value_without_code)
     except ApplyError:
         return MISSING
 
 
-def _at_rest(owner: Any, name: str) -> Any:
+def _value_without_code(owner: Any, name: str) -> Any:
     """Return an attribute's own or inherited value without running a property."""
     own = AttributeSlot(owner, name).read()
     if own is not ABSENT or isinstance(owner, ModuleType):

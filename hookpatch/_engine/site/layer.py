@@ -238,7 +238,7 @@ class Layer:
         for giver, names in giving:
             for name in names:
                 gates.setdefault(name, []).append(giver._gate_seen_from(len(outer)))
-        is_given = {name: _any_of(of_name) for name, of_name in gates.items()}
+        is_given = {name: _any_gate(of_name) for name, of_name in gates.items()}
         current = {
             (giver.rank, name): (name, partial(alike, giver.patch.change[name]), is_given[name])
             for giver, names in giving
@@ -357,13 +357,13 @@ def _differing(layer: Layer, rival: Layer) -> list[str]:
     return sorted(name for name in ours.keys() & theirs if not alike(ours[name], theirs[name]))
 
 
-def _any_of(gates: Sequence[object]) -> object:
+def _any_gate(gates: Sequence[object]) -> object:
     """Return an object that is true in the calls in which one of some gates is true."""
-    return True if any(gate is True for gate in gates) else _AnyOf(gates)
+    return True if any(gate is True for gate in gates) else _AnyGate(gates)
 
 
 @final
-class _AnyOf:
+class _AnyGate:
     """True in the calls in which one of some gates is true. Lives as long as a link with it."""
 
     __slots__ = ("_gates",)

@@ -185,16 +185,16 @@ class Everywhere:
 
 
 def restore_copies(
-    former_values: Iterable[Former], were_there: frozenset[str], collect: Callable[[Exception], None]
+    former_values: Iterable[Former], imported_before: frozenset[str], collect: Callable[[Exception], None]
 ) -> None:
     """Restore the original in modules executed in a session that copied our value from a slot.
 
     Args:
         former_values: our former values.
-        were_there: the names of the modules imported before the session.
+        imported_before: the names of the modules imported before the session.
         collect: takes an error of an owner.
     """
-    came = imports.names() - were_there
+    came = imports.names() - imported_before
     originals_of = {
         id(former.value): former.original
         for former in former_values

@@ -142,7 +142,7 @@ class Site:
     def may_be_copied(self, former: Former) -> bool:
         """Return False if the former state alone refers to our value: no code has copied the value from the slot."""
         spare = self._spare
-        return spare is None or spare.value is not former.value or not spare.is_held_by(1)
+        return spare is None or spare.value is not former.value or not spare.has_holders(1)
 
     def apply(self, layer: Layer, note: Callable[[], None]) -> None:
         """Add a layer, unless the layer has ended; ``note`` is called before another change of the site.
@@ -296,7 +296,7 @@ class Site:
             return None
         if not self._state.is_intact:
             self.look_again(())  # the slot may hold an earlier value of ours
-            if (overwriting := self._state.overwritten_by(partial(self._is_of, layer))) is not None:
+            if (overwriting := self._state.overwritten_by(partial(self._is_value_of, layer))) is not None:
                 return overwriting
         if (code := self.foreign_code(layer)) is not None:
             return self.slot, code
@@ -306,7 +306,7 @@ class Site:
         """Return the values of a layer: the values put into the slot, or the wrappers of ours that run the layer."""
         return [*layer.values_in_slots, *(stand_in.value for stand_in in self.stand_ins if layer in stand_in.layers)]
 
-    def _is_of(self, layer: Layer, value: Any) -> bool:
+    def _is_value_of(self, layer: Layer, value: Any) -> bool:
         """Return True if a value is one of the layer's values."""
         values = filter(is_recognisable, self.values_of(layer))
         return any(inner(own_value) is inner(value) for own_value in values)

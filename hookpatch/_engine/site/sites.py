@@ -60,7 +60,7 @@ def restore_late() -> None:
 def _look_again(late_restore: LateRestore) -> None:
     # Called by the collector, anywhere: never wait, since this thread may hold any lock already.
     slot = late_restore.slot
-    if slot is not None and lock.take_for(sys._getframe(), until=0):
+    if slot is not None and lock.acquire_for(sys._getframe(), until=0):
         try:
             site = site_at(slot)
         finally:
@@ -108,7 +108,7 @@ def _before_fork() -> None:
     frame = sys._getframe().f_back or sys._getframe()  # the forking frame
     before_fork(frame)
     end = monotonic() + _PATIENCE
-    _locked.update((site, frame) for site in list(_sites.values()) if site.lock.take_for(frame, until=end))
+    _locked.update((site, frame) for site in list(_sites.values()) if site.lock.acquire_for(frame, until=end))
 
 
 def _after_fork() -> None:

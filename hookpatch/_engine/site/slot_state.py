@@ -93,7 +93,7 @@ class SlotState:
             self.may_come_back = self.may_come_back or not is_ours
             self.value, self.writing = value, None
             return
-        place = self.slot if self._is_known(current) else beneath_proxies(current, self._is_known)
+        place = self.slot if self._is_known_value(current) else beneath_proxies(current, self._is_known_value)
         if place is None or (value is ABSENT and place is not self.slot):
             if adding and value is not self.value:
                 problem = (
@@ -148,12 +148,12 @@ class SlotState:
         if (
             is_same_value(value, self.value)
             or (writing is not None and is_same_value(value, writing[0]))
-            or self._is_known(value)
+            or self._is_known_value(value)
         ):
             return None
         ours = inner(self.wanted)
         ours = ours if is_recognisable(ours) else ABSENT  # foreign code may hold an equal value by chance
-        if beneath_proxies(value, self._is_known) is not None or keeps(
+        if beneath_proxies(value, self._is_known_value) is not None or keeps(
             value, lambda referent: inner(referent) is ours or is_enough(referent)
         ):
             return None
@@ -165,7 +165,7 @@ class SlotState:
         written = [weak() for weak in self.written]
         return [value for value in (self.original, self.base, *written) if value is not None]
 
-    def _is_known(self, value: Any) -> bool:
+    def _is_known_value(self, value: Any) -> bool:
         """Return True if a value is the original, our value, or one of our last values."""
         if is_same_value(value, self.value) or any(weak() is value for weak in self.written if value is not None):
             return True

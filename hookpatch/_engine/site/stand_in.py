@@ -78,7 +78,7 @@ class StandIn:
             and self._references() == self._alone
         )
 
-    def is_held_by(self, count: int) -> bool:
+    def has_holders(self, count: int) -> bool:
         """Return True if the wrapper has exactly ``count`` holders beside this stand-in: no other code is a holder."""
         return self._references() == self._alone + count
 

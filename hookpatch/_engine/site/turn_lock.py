@@ -17,7 +17,7 @@ _is_forking = False
 def before_fork(frame: FrameType) -> None:
     """Keep other threads from taking the lock of any site, while a frame forks."""
     global _is_forking
-    lock.take_for(frame)
+    lock.acquire_for(frame)
     _is_forking = True
 
 
@@ -52,7 +52,7 @@ class SiteLock(Turn):
                 pass
         frame = sys._getframe(1)
         takers.add(frame.f_code.co_filename)
-        return self.take_for(frame, until=None if wait else 0)
+        return self.acquire_for(frame, until=None if wait else 0)
 
     def later(self, change: Callable[[], None]) -> None:
         """Postpone a change until this thread releases the lock."""

@@ -48,7 +48,7 @@ class AttributeSlot:
         if own is not ABSENT or self._forwarded is None:
             return own
         value = self._fetched()
-        return ABSENT if _is_same(value, self._forwarded[0]) else value
+        return ABSENT if _is_same_fetched(value, self._forwarded[0]) else value
 
     def inherited(self) -> Any:
         if self._forwarded is not None:
@@ -118,7 +118,7 @@ class AttributeSlot:
         delattr(self.owner, self.name)
         if self._forwarded is not None:
             (original,), self._forwarded = self._forwarded, None
-            if original is not ABSENT and not _is_same(self._fetched(), original):
+            if original is not ABSENT and not _is_same_fetched(self._fetched(), original):
                 setattr(self.owner, self.name, original)
 
     @property
@@ -137,6 +137,6 @@ class AttributeSlot:
 _C_METHOD: Final = type(vars(object)["__getattribute__"])
 
 
-def _is_same(first: Any, second: Any) -> bool:
+def _is_same_fetched(first: Any, second: Any) -> bool:
     """Return True if two fetched values are one object, or one method: each fetch binds a method anew."""
     return first is second or (type(first) is type(second) and type(first) in _METHODS and first == second)

@@ -10,7 +10,7 @@ from types import CodeType, FunctionType
 from typing import Any, Final, final
 
 from hookpatch._engine.calls.kept import keeps
-from hookpatch._engine.calls.trampoline import TRACED, Attributes, Swap, as_it_was, lengthen
+from hookpatch._engine.calls.trampoline import TRACED, Attributes, Swap, copy_with_code, lengthen
 from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot, inner
 
 
@@ -68,7 +68,7 @@ class FunctionSlot(OwnValueSlot):
     def copy_with(self, code: CodeType) -> FunctionType:
         """Return a copy of the function with other code: the same copy for the same code."""
         if self.copy is None or self.copy.__code__ is not code:
-            self.copy = as_it_was(self.owner, code)
+            self.copy = copy_with_code(self.owner, code)
         return self.copy
 
     def write(self, value: Any) -> None:

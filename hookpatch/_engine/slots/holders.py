@@ -52,7 +52,7 @@ def holders(referents: Sequence[Any]) -> list[Holder]:
         search = _Search(referrers)
         for referent in referents:
             places: dict[Any, Holder] = {}
-            for holder in referrers.of(referent):
+            for holder in referrers.referrers_of(referent):
                 for slot, words, root in search.places_in(holder, referent, DEPTH):
                     places[slot.key if slot else words] = Holder(referent, holder, slot, words, root)
             places_found += places.values()
@@ -70,7 +70,8 @@ class _Search:
 
     def _places(self, referent: Any, depth: int) -> Iterator[_Place]:
         """Yield the places of an object, first those that have a name."""
-        for holder in sorted(self._referrers.of(referent), key=lambda holder: self._referrers.named_by(holder) is None):
+        referrers = self._referrers.referrers_of(referent)
+        for holder in sorted(referrers, key=lambda referrer: self._referrers.named_by(referrer) is None):
             yield from self.places_in(holder, referent, depth)
 
     def places_in(self, holder: Any, referent: Any, depth: int) -> Iterator[_Place]:
@@ -109,13 +110,13 @@ class _Search:
             yield from self._in_object(holder, referent, depth)
 
     def _in_dict(self, holder: dict[Any, Any], referent: Any, depth: int) -> Iterator[_Place]:
-        for owner in self._referrers.of(holder):
+        for owner in self._referrers.referrers_of(holder):
             if type(owner).__module__ == "typing" or _is_of_annotations(owner, holder) or _is_of_graph(owner):
                 return
         words, root = self._name(holder, depth)
         is_attributes = words.endswith(".__dict__")
         # The dict of a function changed in place is exchanged when the patch comes and ends.
-        owners = self._referrers.of(holder)
+        owners = self._referrers.referrers_of(holder)
         function = next((owner for owner in owners if type(owner) is FunctionType and vars(owner) is holder), None)
         for key in _keys(holder, referent):
             named = f"{words.removesuffix('__dict__')}{key}" if is_attributes else f"{words}[{_written(key)}]"
@@ -124,8 +125,8 @@ class _Search:
             yield None, f"a key of {words}", root
 
     def _in_cell(self, cell: CellType) -> Iterator[_Place]:
-        for closure in self._referrers.of(cell):
-            for function in self._referrers.of(closure):
+        for closure in self._referrers.referrers_of(cell):
+            for function in self._referrers.referrers_of(closure):
                 if type(function) is FunctionType and function.__closure__ is closure:
                     (index,) = PartSlot.parts(closure, cell)
                     name = function.__code__.co_freevars[index]
@@ -159,7 +160,7 @@ class _Search:
         """Return words that name a holder, and the module from which the holder is reached."""
         if type(holder) is FunctionType:
             return describe(holder), holder.__module__
-        for owner in self._referrers.of(holder):
+        for owner in self._referrers.referrers_of(holder):
             if type(owner) is FunctionType and owner.__kwdefaults__ is holder:
                 return f"the defaults of {describe(owner)}", owner.__module__
             if type(owner) is partial and owner.keywords is holder:

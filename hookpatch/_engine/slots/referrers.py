@@ -93,7 +93,7 @@ class Referrers:
         self._own_ids.add(id(container))
         return container
 
-    def of(self, referent: Any) -> Sequence[Any]:
+    def referrers_of(self, referent: Any) -> Sequence[Any]:
         """Return the referrers of an object met in the search."""
         return self._referrers.get(id(referent), ())
 

@@ -1,1 +1,1 @@
-"""Edit the source of a function: find the piece, replace it, compile what comes of it."""
+"""Edit source: find a piece of code, replace the piece, compile the result."""

@@ -9,7 +9,7 @@ from copy import deepcopy
 from difflib import SequenceMatcher
 from typing import Final, NamedTuple, TypeAlias, TypeGuard
 
-from hookpatch._engine.source.pieces import NotThere
+from hookpatch._engine.source.pieces import UnfitEdit
 
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _Inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -34,11 +34,11 @@ def differing(old: ast.ClassDef, new: ast.ClassDef) -> Difference:
     """Return the differences between the old and the edited body of a class.
 
     Raises:
-        NotThere: the head of the class or an annotation differs.
+        UnfitEdit: the head of the class or an annotation differs.
     """
     if _head(old) != _head(new):
         problem = f"the edit changes the name, a base, the metaclass or a decorator of {old.name}"
-        raise NotThere(f"{problem}, which made the class when the module was executed; leave them as in the source")
+        raise UnfitEdit(f"{problem}, which made the class when the module was executed; leave them as in the source")
     keys, new_keys = [_key(node) for node in old.body], [_key(node) for node in new.body]
     difference = Difference([], [], [], [])
     for kind, start, end, new_start, new_end in SequenceMatcher(None, keys, new_keys, False).get_opcodes():
@@ -59,7 +59,7 @@ def differing(old: ast.ClassDef, new: ast.ClassDef) -> Difference:
         for nodes in (difference.removed, difference.added)
     ]
     if annotations[0] != annotations[1]:
-        raise NotThere(
+        raise UnfitEdit(
             "the edit changes an annotation, which was evaluated when the module was executed; leave annotations "
             "unchanged"
         )

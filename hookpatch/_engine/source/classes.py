@@ -18,7 +18,7 @@ from hookpatch._engine.slots.originals import own_beneath
 from hookpatch._engine.slots.slot import ABSENT, inner
 from hookpatch._engine.source.bodies import Definition
 from hookpatch._engine.source.compiled import classes_in, codes_in, compiled_statement, first_line, parsed
-from hookpatch._engine.source.pieces import NotThere
+from hookpatch._engine.source.pieces import UnfitEdit
 
 
 class ClassSource(NamedTuple):
@@ -33,7 +33,7 @@ class ClassSource(NamedTuple):
 
 
 def source_of(cls: type) -> ClassSource:
-    """Return the source of a class; raise NotThere if the source is unreadable or has other functions."""
+    """Return the source of a class; raise UnfitEdit if the source is unreadable or has other functions."""
     head = f"{cls.__qualname__}."
     functions = [function for function in functions_of_class(cls) if code_of(function).co_qualname.startswith(head)]
     try:
@@ -42,7 +42,7 @@ def source_of(cls: type) -> ClassSource:
         file = next((code_of(function).co_filename for function in functions), None)
     text = "".join(linecache.getlines(file, globals_of(cls, functions))) if file else ""
     if not file or not text:
-        raise NotThere(f"the source of {describe(cls)} cannot be read; a class written in C has none")
+        raise UnfitEdit(f"the source of {describe(cls)} cannot be read; a class written in C has none")
     tree = parsed(text, file)
     files = (file, f"<{file.strip('<>')}, edited by ")  # the second: a module that runs from changed source
     codes = [code for code in map(code_of, functions) if code.co_filename.startswith(files)]
@@ -55,13 +55,13 @@ def source_of(cls: type) -> ClassSource:
             if all(any(running == compiled for _, compiled in codes_in(code)) for running in codes):
                 sources.append(ClassSource(text, file, tree, top, node, code))
     if not is_there:
-        raise NotThere(f"{file} has no class {cls.__qualname__}: it is written in C, or was made by a call")
+        raise UnfitEdit(f"{file} has no class {cls.__qualname__}: it is written in C, or was made by a call")
     if not sources:
         problem = f"the source of {cls.__qualname__} is not what runs"
-        raise NotThere(f"{problem}: {file} has changed since, or other code rewrote the source at the import")
+        raise UnfitEdit(f"{problem}: {file} has changed since, or other code rewrote the source at the import")
     if len(sources) > 1:
         lines = ", ".join(str(source.node.lineno) for source in sources)
-        raise NotThere(f"{file} has several classes {cls.__qualname__} that may be meant (line {lines})")
+        raise UnfitEdit(f"{file} has several classes {cls.__qualname__} that may be meant (line {lines})")
     return sources[0]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from types import CodeType
 from typing import TypeAlias
 
-from hookpatch._engine.source.pieces import NotThere
+from hookpatch._engine.source.pieces import UnfitEdit
 
 Way: TypeAlias = tuple[tuple[str, int], ...]
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -21,23 +21,23 @@ def compiled_statement(tree: ast.Module, top: int, file: str) -> CodeType:
     itself mentions ``super``. Therefore the statements with these imports and mentions are compiled along.
 
     Raises:
-        NotThere: the statement is no valid Python.
+        UnfitEdit: the statement is no valid Python.
     """
     beside = [node for node in _in_scope_of_module(tree.body) if _decides(node)]
     beside.sort(key=lambda node: getattr(node, "module", None) != "__future__")
     try:
         return compile(ast.Module([*beside, tree.body[top]], []), file, "exec", dont_inherit=True)
     except SyntaxError as error:
-        raise NotThere(f"what comes of the edit cannot be compiled: {error.msg} (line {error.lineno})") from None
+        raise UnfitEdit(f"what comes of the edit cannot be compiled: {error.msg} (line {error.lineno})") from None
 
 
 def parsed(text: str, file: str) -> ast.Module:
-    """Return the tree of a file; raise NotThere if an edit has left no Python."""
+    """Return the tree of a file; raise UnfitEdit if an edit has left no Python."""
     try:
         return ast.parse(text, file)
     except SyntaxError as error:
         position = f"line {error.lineno}: {(error.text or '').strip()!r}"
-        raise NotThere(f"what comes of the edit cannot be read: {error.msg} ({position})") from None
+        raise UnfitEdit(f"what comes of the edit cannot be read: {error.msg} ({position})") from None
 
 
 def codes_in(code: CodeType, way: Way = ()) -> Iterator[tuple[Way, CodeType]]:

@@ -36,8 +36,8 @@ class Change(Protocol):
     def changed(self, text: str, file: str, before: Sequence[tuple[str, str]]) -> str: ...
 
 
-class AsItIs(Exception):
-    """No change fits a module that has run as it is."""
+class NoChangeFits(Exception):
+    """No change fits the source of a module that has run unchanged."""
 
 
 @final
@@ -49,7 +49,7 @@ class Compiling:
     """
 
     def __init__(self, name: str, loader: Any, changes: Sequence[Change], is_entering: bool) -> None:
-        """Compile a module by a loader; ``is_entering``: the module has run, so raise AsItIs if no change fits."""
+        """Compile a module by a loader; ``is_entering``: the module has run; raise NoChangeFits if none fits."""
         self._name: Final = name
         self._loader: Final = loader
         self._waiting: Sequence[Change] = changes
@@ -149,7 +149,7 @@ class Compiling:
                 text = new
         if not applied:
             if self._is_entering:
-                raise AsItIs
+                raise NoChangeFits
             return compiler(text, file)
         owners = ", ".join(dict.fromkeys(change.owner for change in applied))
         # In angle brackets: the sign for coverage and other tools that no file has this name.

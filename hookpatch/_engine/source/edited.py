@@ -25,7 +25,7 @@ from hookpatch._engine.patch.edit import Edit
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.source.bodies import names_read
 from hookpatch._engine.source.compiled import Way, classes_in, codes_in, compiled_statement, first_line, parsed
-from hookpatch._engine.source.pieces import NotThere, Source, replaced
+from hookpatch._engine.source.pieces import Source, UnfitEdit, replaced
 from hookpatch.errors import ConflictError, EditError
 
 _EDITED: Final = ", edited by "
@@ -65,21 +65,21 @@ def edited(value: Any, patch: Patch, owner: str, in_class: type | None) -> Any:
         return value.getter(edited(value.fget, patch, owner, in_class))
     try:
         if hasattr(value, "__wrapped__"):
-            raise NotThere("the function is inside a decorator; reach='everywhere' edits the function there")
+            raise UnfitEdit("the function is inside a decorator; reach='everywhere' edits the function there")
         if kind is not FunctionType:
-            raise NotThere(
+            raise UnfitEdit(
                 f"the target is {a_kind(value)}, which has no Python source; name a function or class written in Python"
             )
         return _edited(value, patch, owner, in_class)
-    except NotThere as problem:
+    except UnfitEdit as problem:
         raise EditError(patch.address, owner, str(problem)) from None
 
 
 def _edited(function: FunctionType, patch: Patch, owner: str, in_class: type | None) -> FunctionType:
     if is_changed_in_place(function):
-        raise NotThere("another patch has changed the function in place; use reach='everywhere' here, too")
+        raise UnfitEdit("another patch has changed the function in place; use reach='everywhere' here, too")
     if is_trampoline(function):
-        raise NotThere("another patch wraps the function and is declared to lie inside; an edit always lies innermost")
+        raise UnfitEdit("another patch wraps the function and is declared to lie inside; an edit always lies innermost")
     code = function.__code__
     text = "".join(linecache.getlines(code.co_filename, function.__globals__))
     edited_code = _compiled(text, code.co_filename, code, patch, owner)
@@ -106,10 +106,10 @@ def _compiled(text: str, file: str, code: CodeType, patch: Patch, owner: str) ->
     """Return the compiled edit of a function; raises like ``edited``."""
     try:
         return _compile_once(text, file, code, patch.change, owner)
-    except NotThere:
+    except UnfitEdit:
         below = _below.get(file)
         while below is not None:
-            with suppress(NotThere):
+            with suppress(UnfitEdit):
                 _replaced(_Source.of(below.text, below.file, below.code), patch.change)
                 problem = f"{below.owner} edits the same lines; select only one of the two edits"
                 raise ConflictError(patch.address, owner, problem) from None
@@ -127,7 +127,7 @@ def _compile_once(text: str, file: str, code: CodeType, edit: Edit, owner: str) 
         new_text = _replaced(old, edit)
         new = _Source.edited(new_text, shown, old)
         if ast.dump(old.definition) == ast.dump(new.definition) and edit.values is None:
-            raise NotThere("the edit changes no code that runs")
+            raise UnfitEdit("the edit changes no code that runs")
     linecache.cache[shown] = len(new_text), None, new_text.splitlines(keepends=True), shown
     _below[shown] = _Below(owner, text, file, code)
     finalize(new.code, linecache.cache.pop, shown, None)
@@ -165,10 +165,10 @@ class _Source:
 
     @classmethod
     def of(cls, text: str, file: str, code: CodeType) -> _Source:
-        """Return the source of a function; raise NotThere if the source is missing or differs from the running code."""
+        """Return the source of a function; raise UnfitEdit if the source is missing or other code runs."""
         name = code.co_qualname
         if not text:
-            raise NotThere(f"the source of {name} cannot be read ({file})")
+            raise UnfitEdit(f"the source of {name} cannot be read ({file})")
         tree = parsed(text, file)
         line = code.co_firstlineno
         for top, statement in enumerate(tree.body):
@@ -178,22 +178,22 @@ class _Source:
             definitions = [node for node in definitions if _name(node) == code.co_name]
             ways = [way for way, compiled in codes_in(compiled_statement(tree, top, file)) if compiled == code]
             if len(definitions) > 1:
-                raise NotThere(f"line {line} of {file} has several functions of one name; write each on its own line")
+                raise UnfitEdit(f"line {line} of {file} has several functions of one name; write each on its own line")
             if definitions and ways:
                 return cls(text, tree, definitions[0], code, ways[0], top)
         problem = f"the source of {name} is not what runs"
-        raise NotThere(f"{problem}: {file} has changed since, or other code rewrote the source at the import")
+        raise UnfitEdit(f"{problem}: {file} has changed since, or other code rewrote the source at the import")
 
     @classmethod
     def edited(cls, text: str, file: str, old: _Source) -> _Source:
-        """Return the edited source; raise NotThere if the source cannot be compiled, or is another function."""
+        """Return the edited source; raise UnfitEdit if the source cannot be compiled, or is another function."""
         tree = parsed(text, file)
         code = next((code for way, code in codes_in(compiled_statement(tree, old.top, file)) if way == old.way), None)
         line = 0 if code is None else code.co_firstlineno
         definitions = [node for node in _definitions(tree.body[old.top]) if first_line(node) == line]
         unchanged = [node for node in definitions if _head(node) == _head(old.definition)]
         if code is None or not unchanged or code.co_name != _name(old.definition):
-            raise NotThere("the edit must keep the name and the decorators of the function")
+            raise UnfitEdit("the edit must keep the name and the decorators of the function")
         return cls(text, tree, unchanged[0], code, old.way, old.top)
 
 
@@ -221,7 +221,7 @@ def _cells(code: CodeType, function: FunctionType, in_class: type | None) -> tup
         cells["__class__"] = CellType(owner)
     if missing := [name for name in code.co_freevars if name not in cells]:
         problem = f"the edit uses '{missing[0]}' of an enclosing function"
-        raise NotThere(f"{problem}; the function itself does not use the name, and has no cell for the variable")
+        raise UnfitEdit(f"{problem}; the function itself does not use the name, and has no cell for the variable")
     return tuple(cells[name] for name in code.co_freevars)
 
 
@@ -244,7 +244,7 @@ def _defaults(edited_code: _EditedCode, function: FunctionType, values: Mapping[
     """
     before, after = edited_code.before.args, edited_code.after.args
     if _annotations(edited_code.before) != _annotations(edited_code.after):
-        raise NotThere(
+        raise UnfitEdit(
             "the edit changes an annotation, which was evaluated when the module was executed; leave annotations "
             "unchanged"
         )
@@ -261,7 +261,7 @@ def _defaults(edited_code: _EditedCode, function: FunctionType, values: Mapping[
             return eval(code, function.__globals__, None if owner is None else {**vars(owner), **(values or {})})
         except Exception as error:
             problem = f"the default of '{name}' raised {type(error).__name__}: {error}"
-            raise NotThere(f"{problem}; it is evaluated with the names of the module and the class") from None
+            raise UnfitEdit(f"{problem}; it is evaluated with the names of the module and the class") from None
 
     names = [argument.arg for argument in (*after.posonlyargs, *after.args)]
     by_place = [value(name, node) for name, node in zip(names[::-1], after.defaults[::-1], strict=False)][::-1]

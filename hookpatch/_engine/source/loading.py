@@ -15,8 +15,8 @@ from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import Turn, is_interrupt
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.patch import Patch
-from hookpatch._engine.source.compiling import AsItIs, Compiling
-from hookpatch._engine.source.pieces import NotThere, Source, replaced
+from hookpatch._engine.source.compiling import Compiling, NoChangeFits
+from hookpatch._engine.source.pieces import Source, UnfitEdit, replaced
 from hookpatch.errors import ApplyError, ConflictError, EditError
 
 
@@ -96,7 +96,7 @@ class Change:
         _forget(self._module)
         _entering.add(self._module) if is_entering else None
         try:
-            with suppress(AsItIs):
+            with suppress(NoChangeFits):
                 importlib.reload(module)
         except BaseException:  # an interrupt there may leave the note of a running reload: later ones would do nothing
             importlib._RELOADING.pop(self._module, None)  # type: ignore[attr-defined]  # has no public name
@@ -127,12 +127,12 @@ class Change:
                 tree = ast.parse(new)  # without a file name: the error would show a line of the file
             except SyntaxError as error:
                 line = f"line {error.lineno}: {(error.text or '').strip()!r}"
-                raise NotThere(f"what comes of the {patch.verb} cannot be read: {error.msg} ({line})") from None
+                raise UnfitEdit(f"what comes of the {patch.verb} cannot be read: {error.msg} ({line})") from None
             if ast.dump(tree) == ast.dump(ast.parse(text, file)):
-                raise NotThere(f"the {patch.verb} changes no code that runs")
-        except NotThere as problem:
+                raise UnfitEdit(f"the {patch.verb} changes no code that runs")
+        except UnfitEdit as problem:
             for other_owner, earlier in reversed(before) if patch.verb == "edit" else ():
-                with suppress(NotThere):
+                with suppress(UnfitEdit):
                     _edited(earlier, file, patch)
                     raise ConflictError(
                         patch.address, owner, f"{other_owner} edits the same lines; select only one of the two edits"
@@ -150,13 +150,13 @@ class Change:
             problem = f"the function raised {type(error).__name__}: {error}"
             raise ApplyError(patch.address, self.layer.owner, problem) from error
         if not isinstance(result, ast.Module if patch.is_tree else str):
-            raise NotThere(
+            raise UnfitEdit(
                 f"the function returned {a_kind(result)}, not {'an ast.Module' if patch.is_tree else 'text'}"
             )
         try:
             return result if isinstance(result, str) else ast.unparse(result) + "\n"
         except Exception as error:  # the tree is malformed
-            raise NotThere(f"the function returned a tree that cannot be written: {error}") from None
+            raise UnfitEdit(f"the function returned a tree that cannot be written: {error}") from None
 
 
 def _edited(text: str, file: str, patch: Patch) -> str:

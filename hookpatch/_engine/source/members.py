@@ -25,7 +25,7 @@ from hookpatch._engine.slots.slot import ABSENT, mro
 from hookpatch._engine.source.bodies import bound_by, differing, functions_of, to_run_anew
 from hookpatch._engine.source.classes import body_of, code_of, functions_of_class, globals_of, path_of, runs, source_of
 from hookpatch._engine.source.compiled import classes_in, codes_in, compiled_statement, first_line, parsed
-from hookpatch._engine.source.pieces import NotThere, Source, replaced
+from hookpatch._engine.source.pieces import Source, UnfitEdit, replaced
 from hookpatch.errors import EditError
 
 _numbers: Final = itertools.count(1)
@@ -54,7 +54,7 @@ def members(cls: type, patch: Patch, owner: str) -> Members:
     assert patch.target is not None  # the caller has the slot
     try:
         if patch.is_narrowed:
-            raise NotThere("only_in= and except_in= are for one function, and the target is a class")
+            raise UnfitEdit("only_in= and except_in= are for one function, and the target is a class")
         text, file, tree, top, node, code = source_of(cls)
         new_text = replaced(Source(text, tree, node.lineno, node.end_lineno or 0), patch.change)
         shown = f"<{file.strip('<>')}, edited by {owner}, {next(_numbers)}>"
@@ -64,13 +64,13 @@ def members(cls: type, patch: Patch, owner: str) -> Members:
         ]
         matches = [candidate for candidate in candidates if first_line(candidate) == first_line(node)]
         if not matches:
-            raise NotThere(f"the edit leaves another class there; the name of {cls.__qualname__} stays")
+            raise UnfitEdit(f"the edit leaves another class there; the name of {cls.__qualname__} stays")
         edited = _Edited(patch, owner, cls.__qualname__, new_text, shown, new_tree, top)
         edited.compare(cls, node, matches[0], code, patch.target.steps)
         if not edited.patches:
-            raise NotThere("the edit changes no code that runs")
+            raise UnfitEdit("the edit changes no code that runs")
         return Members(tuple(edited.patches), tuple(dict.fromkeys(edited.doubts)))
-    except NotThere as problem:
+    except UnfitEdit as problem:
         raise EditError(patch.address, owner, str(problem)) from None
 
 
@@ -120,7 +120,7 @@ class _Edited:
             if name in names:
                 continue  # made anew
             if not isinstance(inner_class, type) or inner_class.__qualname__ != qualified:
-                raise NotThere(f"{qualified} is not the class that the source defines")
+                raise UnfitEdit(f"{qualified} is not the class that the source defines")
             self.compare(inner_class, before, after, body_of(code, before, qualified), (*steps, Attribute(name)))
 
     def _add(self, steps: tuple[Step, ...], name: str, verb: Any, change: Any, reach: Any = "slot") -> None:
@@ -144,7 +144,7 @@ class _Edited:
             own = own_beneath(AttributeSlot(cls, name))
             value = values.get(name, ABSENT)
             if getattr(value, "__isabstractmethod__", False) or getattr(own, "__isabstractmethod__", False):
-                raise NotThere(f"'{name}' is abstract, which counted when {cls.__qualname__} was made")
+                raise UnfitEdit(f"'{name}' is abstract, which counted when {cls.__qualname__} was made")
             if value is not ABSENT:
                 self._add(steps, name, "replace", value)
             elif own is not ABSENT:
@@ -157,22 +157,22 @@ class _Edited:
         return values
 
     def _check(self, cls: type, new: ast.ClassDef, statements: list[ast.stmt], names: set[str]) -> None:
-        """Raise NotThere for attributes that Python or a library used while making the class."""
+        """Raise UnfitEdit for attributes that Python or a library used while making the class."""
         remedy = f"edit the module {cls.__module__} before it runs"
         kind = type(cls)
         if kind not in (type, ABCMeta):
             problem = f"an attribute of {cls.__qualname__}, which its metaclass {describe(kind)} made of the body"
-            raise NotThere(f"the edit changes {problem}; {remedy}")
+            raise UnfitEdit(f"the edit changes {problem}; {remedy}")
         if fixed := sorted(names.intersection(_OF_PYTHON)):
-            raise NotThere(f"the edit changes {fixed[0]}, which counted when {cls.__qualname__} was made; {remedy}")
+            raise UnfitEdit(f"the edit changes {fixed[0]}, which counted when {cls.__qualname__} was made; {remedy}")
         is_made_of_fields = any(name in vars(cls) for name in ("__dataclass_fields__", "__attrs_attrs__", "_fields"))
         for node in statements:
             if isinstance(node, ast.AnnAssign) and is_made_of_fields:
                 problem = f"a field of {cls.__qualname__}, of which its __init__ and others were made"
-                raise NotThere(f"the edit changes {problem}; {remedy}")
+                raise UnfitEdit(f"the edit changes {problem}; {remedy}")
             if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant):
                 problem = f"would run '{ast.unparse(node)}' of {cls.__qualname__} again"
-                raise NotThere(f"the edit {problem}, and the end could not take that back; {remedy}")
+                raise UnfitEdit(f"the edit {problem}, and the end could not take that back; {remedy}")
 
     def _values(self, cls: type, new: ast.ClassDef, statements: list[ast.stmt], names: set[str]) -> dict[str, Any]:
         """Run statements of the body of a class; return the new values by name."""
@@ -190,7 +190,7 @@ class _Edited:
             for name, cell in zip(code_of(function).co_freevars, function.__closure__ or (), strict=False)
         }
         if missing := next((name for name in code.co_freevars if name not in cells), None):
-            raise NotThere(
+            raise UnfitEdit(
                 f"the edit uses '{missing}' of an enclosing function; the functions of the class do not use the name"
             )
         self._show(code)
@@ -204,7 +204,7 @@ class _Edited:
             if is_interrupt(error):
                 raise
             problem = f"the changed lines of {cls.__qualname__} raised {type(error).__name__}: {error}"
-            raise NotThere(f"{problem}; they run with what the class and its module have now") from None
+            raise UnfitEdit(f"{problem}; they run with what the class and its module have now") from None
         cell = scope.pop("__classcell__", None)
         if isinstance(cell, CellType):
             cell.cell_contents = cls

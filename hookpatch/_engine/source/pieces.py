@@ -20,8 +20,8 @@ _LAYOUT: Final = {tokenize.NL, tokenize.COMMENT, tokenize.ENDMARKER, tokenize.EN
 _EDGES: Final = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
 
 
-class NotThere(ValueError):
-    """A piece of code is not there, or not as often as it should be; the message tells what is there instead."""
+class UnfitEdit(ValueError):
+    """An edit does not fit the source, for example by a missing piece of code; the message names the reason."""
 
 
 @final
@@ -43,7 +43,7 @@ def replaced(source: Source, edit: Edit) -> str:
     """Return the text of the file with an edit of the function.
 
     Raises:
-        NotThere: the function has a piece more or less often than the edit says.
+        UnfitEdit: the function has a piece more or less often than the edit says.
     """
     spans: list[tuple[Span, str]] = []
     for old, new in edit.pieces:
@@ -54,7 +54,7 @@ def replaced(source: Source, edit: Edit) -> str:
     spans.sort()
     for (earlier, _), (later, _) in pairwise(spans):
         if later[0] < earlier[1]:
-            raise NotThere("two hunks of the diff meet; give all of it in one hunk")
+            raise UnfitEdit("two hunks of the diff meet; give all of it in one hunk")
     text = source.text
     for (start, end), new in reversed(spans):
         text = text[:start] + new + text[end:]
@@ -64,7 +64,7 @@ def replaced(source: Source, edit: Edit) -> str:
 def _pieces(source: Source, old: str, count: int | None) -> list[Span]:
     statements, tokens = [*_statements(source, old)], [*_tokens(source, old)]
     if not statements and not tokens:
-        raise NotThere(f"{_short(old)} is not in the source{_nearest(source, old)}")
+        raise UnfitEdit(f"{_short(old)} is not in the source{_nearest(source, old)}")
     if len(statements) == (count or 1) and (count or len(tokens) <= 1):
         return statements
     if len(tokens) == (count or 1) and len(tokens) >= len(statements):
@@ -73,7 +73,7 @@ def _pieces(source: Source, old: str, count: int | None) -> list[Span]:
     spans = max(tokens, statements, key=len)
     lines = ", ".join(str(source.text.count("\n", 0, start) + 1) for start, _ in spans)
     is_said = f", not {_times(count)}" if count else ""
-    raise NotThere(
+    raise UnfitEdit(
         f"{_short(old)} is there {detail}{'in all ' if detail else ''}{_times(len(spans))} (line {lines}){is_said}; "
         f"say count={len(spans)} for all, or give a longer piece"
     )
@@ -161,10 +161,12 @@ def _hunk(source: Source, old: str, new: str) -> tuple[Span, str]:
         if _bare("".join(lines[place : place + len(before)])) == wanted
     ]
     if not places:
-        raise NotThere(f"the hunk that begins with {_short(before[0])} is not in the source{_nearest(source, old)}")
+        raise UnfitEdit(f"the hunk that begins with {_short(before[0])} is not in the source{_nearest(source, old)}")
     if len(places) > 1:
         numbers = ", ".join(str(line + 1) for line in places)
-        raise NotThere(f"the hunk that begins with {_short(before[0])} fits at the lines {numbers}; give it more lines")
+        raise UnfitEdit(
+            f"the hunk that begins with {_short(before[0])} fits at the lines {numbers}; give it more lines"
+        )
     first, last = places[0], places[0] + len(before) - 1
     hunk_indent, file_indent = _indent(before[0]), _indent(lines[first])
     added, dropped = (

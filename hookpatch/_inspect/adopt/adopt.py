@@ -49,7 +49,7 @@ def _adopted(apply: str, undo_address: str | None, modules: Sequence[str]) -> di
     is_inert = not (changes.of_apply() or changes.of_no_slot() or changes.of_entries())
     undo = undo_of(undo_address, value_at(undo_address) if undo_address else None, result, is_inert)
     of_entries = changes.of_entries()
-    of_slots, of_no_slot, of_others = changes.of_apply(), changes.of_no_slot(), changes.of_others()
+    of_slots, of_no_slot, of_others = changes.of_apply(), changes.of_no_slot(), changes.patches_of_others()
     entries = with_rules([_entry(target, of_slots, home) for target in of_slots], of_slots)
     entries += [_entry(target, of_entries, home) for target in of_entries]
     for target, kind in of_no_slot.items():
@@ -59,7 +59,7 @@ def _adopted(apply: str, undo_address: str | None, modules: Sequence[str]) -> di
     if undo is not None:
         beside = changes.addresses() - {*targets}
         undo.run()
-        unrestored = changes.left(of_slots) - beside
+        unrestored = changes.left_after_undo(of_slots) - beside
     enter = None
     if undo is not None and targets and unrestored.isdisjoint(targets):
         entries = [{"target": target, "verb": "enter", "requires": ""} for target in targets]

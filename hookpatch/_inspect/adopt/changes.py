@@ -40,7 +40,7 @@ class Changes:
         patches, authors = self._patches(), _authors(self._home)
         return {
             target: change
-            for target, (change, kind) in self._all().items()
+            for target, (change, kind) in self._all_patches().items()
             if _package_of(target) != _package_of(self._home)
             and (target in patches or (kind == "added" and not _is_of_submodule(change)))
             and _author_of(change) in (None, PYTHON, *authors)
@@ -61,7 +61,7 @@ class Changes:
                     entries[target] = Change(mapping, key, before, now)
         return entries
 
-    def of_others(self) -> dict[str, str]:
+    def patches_of_others(self) -> dict[str, str]:
         """Return the patched slots due to other distributions, such as distributions imported meanwhile: the author."""
         own = self.of_apply()
         return {
@@ -77,9 +77,9 @@ class Changes:
 
     def addresses(self) -> set[str]:
         """Return the addresses of all changes, whoever made the change."""
-        return {*self._all(), *self.of_no_slot(), *self.of_entries()}
+        return {*self._all_patches(), *self.of_no_slot(), *self.of_entries()}
 
-    def left(self, of_slots: Mapping[str, Change]) -> set[str]:
+    def left_after_undo(self, of_slots: Mapping[str, Change]) -> set[str]:
         """Return the addresses of the changes after an undo.
 
         A module imported while the patches were in effect began with a patch: a name restored there is no change.
@@ -88,13 +88,13 @@ class Changes:
             of_slots: the patches before the undo.
         """
         values = {id(change.now) for change in of_slots.values()}
-        restored = {target for target, (change, _) in self._all().items() if id(change.before) in values}
+        restored = {target for target, (change, _) in self._all_patches().items() if id(change.before) in values}
         return self.addresses() - (restored - of_slots.keys())
 
     def _patches(self) -> dict[str, Change]:
         return {target: change for change, _, target in Comparison(self._snapshot, {}, {}).patches()}
 
-    def _all(self) -> dict[str, tuple[Change, str]]:
+    def _all_patches(self) -> dict[str, tuple[Change, str]]:
         comparison = Comparison(self._snapshot, {}, {}, everything=True)
         return {target: (change, kind) for change, kind, target in comparison.patches()}
 

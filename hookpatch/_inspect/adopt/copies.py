@@ -23,7 +23,7 @@ _CONTEXT: Final = 3  # lines around a change
 _GLOBAL: Final = ("LOAD_GLOBAL", "LOAD_NAME")
 _COUNTS: Final = ("co_argcount", "co_kwonlyargcount", "co_posonlyargcount")
 _PARTS: Final = ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_exceptiontable", *_COUNTS)
-_FLAGS: Final = 0x3FF  # without those of ``from __future__``, which belong to the file
+_FLAGS: Final = 0x3FF  # without the flags of ``from __future__``, which belong to the file
 
 
 def diff_to(target: str, changes: Mapping[str, Change]) -> str | None:
@@ -51,7 +51,7 @@ def diff_to(target: str, changes: Mapping[str, Change]) -> str | None:
         result = edited(original, patch, "adopt", owner if issubclass(type(owner), type) else None)
     except HookpatchError:
         return None
-    return diff if _is_same(result, copy, changes) else None
+    return diff if _is_equal_function(result, copy, changes) else None
 
 
 def _lines(function: FunctionType) -> tuple[list[str], list[str]]:
@@ -67,7 +67,7 @@ def _lines(function: FunctionType) -> tuple[list[str], list[str]]:
     return lines[first:body], lines[body:]
 
 
-def _is_same(function: FunctionType, copy: FunctionType, changes: Mapping[str, Change]) -> bool:
+def _is_equal_function(function: FunctionType, copy: FunctionType, changes: Mapping[str, Change]) -> bool:
     """Return True if two functions run the same instructions, with equal defaults and the same global values."""
     values, copied_values = _globals_of(function, changes), _globals_of(copy, changes)
     docs = function.__doc__, copy.__doc__

@@ -82,7 +82,7 @@ def _pattern(texts: Sequence[str], head: str, tail: str) -> str:
 def _ends(texts: Sequence[str]) -> tuple[str, str]:
     """Return the common beginning and the common end of texts; the two do not overlap in any text."""
     head = commonprefix(texts)  # noqa: RUF071  # names, not paths
-    return head, commonprefix([text[len(head) :][::-1] for text in texts])[::-1]  # noqa: RUF071  # likewise
+    return head, commonprefix([text[len(head) :][::-1] for text in texts])[::-1]  # noqa: RUF071  # names, not paths
 
 
 def _is_exact(rule: str, targets: Sequence[str], changes: Mapping[str, Change]) -> bool:

@@ -20,7 +20,7 @@ def write_known(audit: Audit) -> str:
     return json.dumps({"version": 1, "patches": entries}, indent=1) + "\n"
 
 
-def known_in(file: Path) -> Known:
+def patches_in_baseline(file: Path) -> Known:
     """Return the patches of a baseline.
 
     Raises:

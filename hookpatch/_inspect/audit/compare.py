@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final, final
 
@@ -16,7 +17,7 @@ from hookpatch._engine.source.location import in_words
 from hookpatch._inspect.audit.finding import AuditFinding
 from hookpatch._inspect.audit.hooks import hooks
 from hookpatch._inspect.audit.kinds import DESCRIPTORS, OF_PYTHON, is_code, is_movable, is_object, name_of
-from hookpatch._inspect.audit.origin import PYTHON, ByTime, Origin, distribution_of, of_module, origin_of, version_of
+from hookpatch._inspect.audit.origin import PYTHON, Origin, distribution_of, of_module, origin_of, version_of
 from hookpatch._inspect.audit.snapshot import Change, EntryChange, Snapshot, Unknown, module_of_class, names_of_module
 from hookpatch._inspect.foreign import wrapping
 
@@ -62,18 +63,19 @@ class Comparison:
             findings[target, kind] = self._finding(change, kind, target, stale.get(id(change.before), []))
         for finding in [*self._swapped(), *self._exchanged_modules(), *map(self._of_entry, entries), *hooks()]:
             findings.setdefault((finding.target, finding.kind), finding)
-        return sorted(map(ByTime(findings.values()).completed, findings.values()), key=lambda finding: finding.target)
+        completed = map(_AuthorByTime(findings.values()).completed, findings.values())
+        return sorted(completed, key=lambda finding: finding.target)
 
     def patches(self) -> list[tuple[Change, str, str]]:
         """Return each changed slot with the kind and the address."""
-        changes = {(id(change.owner), change.name): change for change in [*self._of_ours(), *self._living()]}
+        changes = {(id(change.owner), change.name): change for change in [*self._patched_slots(), *self._living()]}
         return [
             (change, kind, self._address(change.owner, change.name))
             for change in changes.values()
             if (kind := self._kind(change)) is not None
         ]
 
-    def _of_ours(self) -> Iterator[Change]:
+    def _patched_slots(self) -> Iterator[Change]:
         """Yield the slots patched by hookpatch: a patch may be applied before the recorder notes the module."""
         for site in self._sites:
             if type(site.slot) is AttributeSlot:
@@ -92,7 +94,7 @@ class Comparison:
         if name in OF_PYTHON:
             return None
         is_class = issubclass(type(owner), type)
-        if self._is_ours(change):
+        if self._is_patch_of_hookpatch(change):
             return "removed" if after is ABSENT else "added" if before is ABSENT else "replaced"
         if before is ABSENT:
             return self._kind_of_added(owner, name, after, is_class)
@@ -130,7 +132,7 @@ class Comparison:
             return origin.distribution is None and origin.file == home.file
         return home.distribution == origin.distribution
 
-    def _is_ours(self, change: Change) -> bool:
+    def _is_patch_of_hookpatch(self, change: Change) -> bool:
         return AttributeSlot(change.owner, change.name).key in self._layers
 
     def _finding(self, change: Change, kind: str, target: str, stale: list[tuple[int, str, str]]) -> AuditFinding:
@@ -145,15 +147,15 @@ class Comparison:
             kind,
             None if before is ABSENT else "not known" if type(before) is Unknown else in_words(before),
             None if after is ABSENT else in_words(after),
-            **self._who(AttributeSlot(owner, name), origin),
+            **self._author_fields(AttributeSlot(owner, name), origin),
             assigned_at=self._assigned.get(key),
             when=self._when.get(key),
             layers=layers,
             stale=tuple(words for of, holds, words in stale if (of, holds) != key),
-            undo="session" if self._is_ours(change) else undo,
+            undo="session" if self._is_patch_of_hookpatch(change) else undo,
         )
 
-    def _who(self, slot: Slot | None, origin: Origin) -> dict[str, Any]:
+    def _author_fields(self, slot: Slot | None, origin: Origin) -> dict[str, Any]:
         """Return author and place of the present value."""
         layers = self._layers.get(slot.key) if slot is not None else None
         if layers:
@@ -198,7 +200,7 @@ class Comparison:
             "code",
             None if code is None else f"code at {code.co_filename}:{code.co_firstlineno}",
             f"code at {function.__code__.co_filename}:{function.__code__.co_firstlineno}",
-            **self._who(slot, origin_of(function.__code__)),
+            **self._author_fields(slot, origin_of(function.__code__)),
             assigned_at=self._assigned.get((id(function), "__code__")) if code is not None else None,
             layers=1,
             undo=None if code is not None else "session",
@@ -236,7 +238,7 @@ class Comparison:
         old, new = (None if value is ABSENT else in_words(value) for value in (before, now))
         origin = origin_of(now, before) if now is not ABSENT else Origin()
         slot = ItemSlot(mapping, key) if type(key) in PLAIN else None  # any other key would be hashed
-        return AuditFinding(target, "entry", old, new, **self._who(slot, origin))
+        return AuditFinding(target, "entry", old, new, **self._author_fields(slot, origin))
 
     def _stale(self, originals: dict[int, Any]) -> dict[int, list[tuple[int, str, str]]]:
         """Return, by the id of an original, the module names that hold the original: owner's id, name, address."""
@@ -270,3 +272,23 @@ def _beneath(after: Any, before: Any, slot: Slot) -> tuple[int, str | None]:
         if value is before or inner(value) is inner(before):
             return count, undo
     return 0, None
+
+
+@final
+class _AuthorByTime:
+    """The only distribution that patched slots between two imports, as the author of a value of unknown author."""
+
+    def __init__(self, findings: Iterable[AuditFinding]) -> None:
+        self._authors: Final[dict[str | None, set[tuple[str, str | None]]]] = {}
+        for finding in findings:
+            if finding.distribution not in (None, PYTHON) and finding.plugin is None:
+                self._authors.setdefault(finding.when, set()).add((str(finding.distribution), finding.version))
+
+    def completed(self, finding: AuditFinding) -> AuditFinding:
+        """Return the finding with its probable author, unless the author is known."""
+        authors = self._authors.get(finding.when, set())
+        is_unknown = finding.distribution == PYTHON or (finding.distribution is None and finding.place is None)
+        if finding.plugin is not None or not is_unknown or len(authors) != 1:
+            return finding
+        [(distribution, version)] = authors
+        return replace(finding, distribution=distribution, version=version, probable=True)

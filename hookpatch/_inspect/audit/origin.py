@@ -1,24 +1,21 @@
-"""Find the file and line of a value's definition, and the distribution: by the lists of installed files, or by time."""
+"""Find the file and line of a value's definition, and the distribution by the lists of installed files."""
 
 from __future__ import annotations
 
 import os
 import sys
 import sysconfig
-from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache, lru_cache, partial, partialmethod
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlparse
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.describe import PLAIN
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro, inner
-from hookpatch._inspect.audit.finding import AuditFinding
 from hookpatch._inspect.audit.snapshot import module_of_class, names_of_module
 
 PYTHON: Final = "Python"  # the standard library, in place of a distribution
@@ -151,7 +148,7 @@ def _records(folder: str) -> dict[bytes, str]:
         record = info / "RECORD"
         if record.is_file():
             files = [line.partition(b",")[0] for line in record.read_bytes().replace(b'"', b"").splitlines()]
-            distributions.update(dict.fromkeys(files, _named(info)))
+            distributions.update(dict.fromkeys(files, _distribution_name(info)))
     return distributions
 
 
@@ -164,7 +161,9 @@ def _editable() -> list[tuple[str, str]]:
             text = link.read_text(encoding="utf-8")
             if '"editable": true' in text or '"editable":true' in text:
                 url = text.partition('"url"')[2].partition('"')[2].partition('"')[0]
-                folders.append((os.path.realpath(unquote(urlparse(url).path)) + os.sep, _named(link.parent)))
+                folders.append(
+                    (os.path.realpath(unquote(urlparse(url).path)) + os.sep, _distribution_name(link.parent))
+                )
     return sorted(folders, reverse=True)
 
 
@@ -176,7 +175,7 @@ def version_of(distribution: str | None) -> str | None:
     return _versions.get(distribution or "")
 
 
-def _named(info: Path) -> str:
+def _distribution_name(info: Path) -> str:
     """Return the name of a distribution as its metadata writes it, and note its version.
 
     Works without importlib.metadata: at the end of a program, its import could run patched code.
@@ -191,23 +190,3 @@ def _named(info: Path) -> str:
                 break
     _versions[facts["Name"]] = facts["Version"]
     return facts["Name"]
-
-
-@final
-class ByTime:
-    """The only distribution that patched slots between two imports, as the author of a value of unknown author."""
-
-    def __init__(self, findings: Iterable[AuditFinding]) -> None:
-        self._authors: Final[dict[str | None, set[tuple[str, str | None]]]] = {}
-        for finding in findings:
-            if finding.distribution not in (None, PYTHON) and finding.plugin is None:
-                self._authors.setdefault(finding.when, set()).add((str(finding.distribution), finding.version))
-
-    def completed(self, finding: AuditFinding) -> AuditFinding:
-        """Return the finding with its probable author, unless the author is known."""
-        authors = self._authors.get(finding.when, set())
-        is_unknown = finding.distribution == PYTHON or (finding.distribution is None and finding.place is None)
-        if finding.plugin is not None or not is_unknown or len(authors) != 1:
-            return finding
-        [(distribution, version)] = authors
-        return replace(finding, distribution=distribution, version=version, probable=True)

@@ -49,7 +49,7 @@ def rebuilt(ours: Collection[tuple[Any, ...]]) -> Snapshot:
     for _, module in imports.modules():
         name = names_of_module(module).get("__name__")
         if id(module) not in snapshot.modules and type(name) is str and name.partition(".")[0] != "hookpatch":
-            _Module(snapshot, module, name, ours).look()
+            _Module(snapshot, module, name, ours).add_notes()
     return snapshot
 
 
@@ -69,7 +69,7 @@ class _Module:
         self._is_read = False
         self._lines: str | None = None
 
-    def look(self) -> None:
+    def add_notes(self) -> None:
         """Add the module, and each of its classes with a changed name."""
         note = OwnerNote(self._module, self._names, dict(self._names))
         self._snapshot.modules[id(self._module)] = note

@@ -63,7 +63,7 @@ class Recorder:
         """Note all imported modules, and each module imported from now on."""
         begun = perf_counter()
         for name, module in imports.modules():
-            self._take(name, module)
+            self._note_module(name, module)
         sys.addaudithook(self._hear)
         self.seconds += perf_counter() - begun
         imports.watch(imports.ANY, self._arrival)
@@ -72,21 +72,21 @@ class Recorder:
         begun = perf_counter()
         name = getattr(module, "__dict__", {}).get("__name__") if issubclass(type(module), ModuleType) else None
         if type(name) is str:
-            if not self._take(name, module):
+            if not self._note_module(name, module):
                 return
             if begun - self._looked_at > _SHARE * self._look_took:
-                self.look(f"between {self._last} and the import of {name}")
+                self.note_changes(f"between {self._last} and the import of {name}")
                 self._last = f"the import of {name}"
         self.seconds += perf_counter() - begun
 
-    def _take(self, name: str, module: ModuleType) -> bool:
+    def _note_module(self, name: str, module: ModuleType) -> bool:
         """Note a module; for the program itself and for hookpatch note nothing and return False."""
         if name.partition(".")[0] in _EXCEPT:
             return False
-        self.snapshot.take(name, module)
+        self.snapshot.note_module(name, module)
         return True
 
-    def look(self, when: str) -> None:
+    def note_changes(self, when: str) -> None:
         """Note each change not seen by an earlier look."""
         begun = perf_counter()
         for change in self.snapshot.changes(self.snapshot.owners()):
@@ -106,6 +106,6 @@ class Recorder:
     def audit(self, everything: bool = False) -> Audit:
         """Return the present patches of the process."""
         begun = perf_counter()
-        self.look(f"after {self._last}")
+        self.note_changes(f"after {self._last}")
         findings = Comparison(self.snapshot, self.when, self.assigned, everything).findings()
         return Audit(tuple(findings), True, len(self.snapshot.modules), (self.seconds, perf_counter() - begun))

@@ -89,7 +89,7 @@ class Snapshot:
         self._with_entries: Final = with_entries
         self._entries: Final[dict[int, tuple[Any, str, dict[Any, Any], list[tuple[Any, Any]]]]] = {}
 
-    def take(self, name: str, module: ModuleType) -> None:
+    def note_module(self, name: str, module: ModuleType) -> None:
         """Note the values of a module and its classes, at the end of the module's execution; after a reload anew."""
         names = names_of_module(module)
         note = self.modules[id(module)] = OwnerNote(module, names, dict(names))

@@ -57,11 +57,11 @@ class AppliedLayer:
         if self.entry is not None:  # else the reason is noted with the entry
             self.entry.without_effect = reason
 
-    def look(self) -> None:
+    def compare_slots(self) -> None:
         """Compare the slot with our value, and note the state. A call after the layer's end has no effect."""
         entry = self.entry
         if entry is not None and not (self.has_ended or self.layer.ended):
-            entry.compared(overwritten.look(self.site, self.layer, entry.reason))
+            entry.compared(overwritten.overwriting_value(self.site, self.layer, entry.reason))
             by = hidden(self.site, self.layer)
             entry.without_effect = self.layer.without_effect or ("" if by is None else by.text)
 
@@ -88,10 +88,9 @@ class AppliedLayer:
             self.library.cancel()
         if self.has_ended:
             return  # interrupted after the end
-        entry = self.entry or Entry(
-            request
-        )  # no entry while another thread is about to apply the layer: `end` stops it
-        self.look()
+        # Without an entry another thread is about to apply the layer: the end of the layer keeps it from that.
+        entry = self.entry or Entry(request)
+        self.compare_slots()
         left_out = self.layer.is_left_out
         rest_in_words = (
             "the original is back, with its own code"
@@ -131,7 +130,7 @@ class AppliedInstances:
 
     entry: Entry
     living: Living | Exchange
-    deaf: Callable[[], object] = _nothing  # ends the hearing of new instances
+    stop_listening: Callable[[], object] = _nothing  # ends the calls of ``born``
     born: Callable[[Any], None] = _unheard  # called with each new instance
     hears_copies: bool = False
     spread: Callable[[], None] = _nothing  # applies the patch to subclasses that have come since
@@ -139,11 +138,11 @@ class AppliedInstances:
     library: Watch | None = None  # waits for torch, for all layers
     layers: dict[Site, AppliedLayer] = field(default_factory=dict)  # GIL: a change is one operation
 
-    def look(self) -> None:
+    def compare_slots(self) -> None:
         """Note the state of all instances as the state of the patch."""
         self.spread()
         for applied in list(self.layers.values()):
-            applied.look()
+            applied.compare_slots()
         states = self._states()
         self.entry.compared(self._where("overwritten") if "overwritten" in states else None)
         self.entry.instances = self.living.count()
@@ -153,7 +152,7 @@ class AppliedInstances:
         """Return in words the side effects of the patch on a call: the same for all instances."""
         return next((applied.differences() for applied in list(self.layers.values())), [])
 
-    def ended(self) -> None:
+    def note_ending(self) -> None:
         """Note the worst ending of all layers as the patch's ending; each layer's own entry has the layer's ending."""
         states = self._states()
         worst = next((state for state in _WORST_FIRST if state in states), None)

@@ -11,7 +11,7 @@ from hookpatch._engine.site.site import Site
 from hookpatch._engine.slots.originals import beneath
 from hookpatch._engine.slots.slot import Slot
 from hookpatch._engine.source.members import members
-from hookpatch._session.lifecycle.lifecycle import Gone
+from hookpatch._session.lifecycle.lifecycle import Formers
 from hookpatch._session.lifecycle.slots import SlotLifecycle
 
 
@@ -34,7 +34,7 @@ class EditedClass:
     parts: list[SlotLifecycle]
     begun: list[SlotLifecycle] = field(default_factory=list)
 
-    def restore(self, errors: list[Exception], touched: list[Site], copied: Gone) -> None:
+    def restore(self, errors: list[Exception], touched: list[Site], copied: Formers) -> None:
         """Restore all parts, past every error; collect as ``Lifecycle.restore``."""
         for part in reversed([*self.begun]):
             part.restore(errors, touched, copied)
@@ -117,7 +117,7 @@ class EditLifecycle(SlotLifecycle):
         entry.become("applied")
         entry.warnings = (*self._warnings, *edited.doubts)
 
-    def _restore(self, errors: list[Exception], touched: list[Site], copied: Gone) -> None:
+    def _restore(self, errors: list[Exception], touched: list[Site], copied: Formers) -> None:
         super()._restore(errors, [] if self._edited else touched, copied)
         for edited in reversed(self._edited):
             edited.restore(errors, touched, copied)

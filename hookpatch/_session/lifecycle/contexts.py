@@ -11,7 +11,7 @@ from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.site.site import Site
 from hookpatch._session.ledger import Entry, Requested
 from hookpatch._session.lifecycle.applied import undo
-from hookpatch._session.lifecycle.lifecycle import Gone, Lifecycle
+from hookpatch._session.lifecycle.lifecycle import Formers, Lifecycle
 
 
 @final
@@ -61,7 +61,7 @@ class ContextLifecycle(Lifecycle):
             if errors:
                 raise errors[0]
 
-    def _restore(self, errors: list[Exception], touched: list[Site], copied: Gone) -> None:
+    def _restore(self, errors: list[Exception], touched: list[Site], copied: Formers) -> None:
         while (entered := self._last()) is not None:
             undo(entered, self._request, errors)
 
@@ -69,5 +69,5 @@ class ContextLifecycle(Lifecycle):
         """Remove and return the context manager entered last; None if no context manager is left."""
         try:
             return self._entered.pop() if self._entered else None
-        except IndexError:  # another thread took the last
+        except IndexError:  # another thread took the last context manager
             return None

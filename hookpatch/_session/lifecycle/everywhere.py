@@ -16,25 +16,25 @@ def look_for_holders(ledger: Ledger, values: list[Any]) -> None:
     ledger.holders = reach().holders(values)
 
 
-def restore_copies(copied: dict[Site, Former], were_there: frozenset[str], errors: list[Exception]) -> None:
+def restore_copies(copied: dict[Site, Former], imported_before: frozenset[str], errors: list[Exception]) -> None:
     """Restore the originals in modules that copied our values from the slots; collect the errors.
 
     Args:
         copied: the slots' values that a module may have copied.
-        were_there: the names of the modules imported before the session.
+        imported_before: the names of the modules imported before the session.
         errors: the list for the errors.
     """
     # A look at all objects takes long, and mostly no module has copied a value.
     formers = [
         former
         for site, former in copied.items()
-        if not site.layers and site.may_be_copied(former) and not _inherits_other(site, former)
+        if not site.layers and site.may_be_copied(former) and not _inherits_wrapped(site, former)
     ]
     if by_value := {id(former.value): former for former in formers}:
-        reach().restore_copies(by_value.values(), were_there, errors.append)
+        reach().restore_copies(by_value.values(), imported_before, errors.append)
 
 
-def _inherits_other(site: Site, former: Former) -> bool:
+def _inherits_wrapped(site: Site, former: Former) -> bool:
     """Return True for a method of a base class that is now wrapped: our ended wrapper finds the wrapper of the base."""
     slot = site.slot
     return (

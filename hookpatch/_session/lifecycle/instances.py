@@ -29,7 +29,7 @@ from hookpatch._plugins import notify
 from hookpatch._session.ledger import Entry
 from hookpatch._session.lifecycle.applied import AppliedInstances, AppliedLayer, undo
 from hookpatch._session.lifecycle.layers import LayersLifecycle, forget
-from hookpatch._session.lifecycle.lifecycle import Gone
+from hookpatch._session.lifecycle.lifecycle import Formers
 from hookpatch.errors import HookpatchError, PatchFailedWarning
 
 
@@ -100,7 +100,7 @@ class InstancesLifecycle(LayersLifecycle):
         applied = AppliedInstances(entry, living)
         with self._all_or_none(applied):
             applied.born = partial(self._born, living, applied)
-            applied.deaf = prepare.listen_for_states(of_instances.meant, applied.born)
+            applied.stop_listening = prepare.listen_for_states(of_instances.meant, applied.born)
             for refused in self._lay_in_classes(applied, living):
                 raise refused
             if not of_instances.in_class:
@@ -119,7 +119,7 @@ class InstancesLifecycle(LayersLifecycle):
         of_instances, refused = living.of, []
         for owner in of_instances.meant.owners(of_instances.name).new_owners() if of_instances.in_class else ():
             slot = AttributeSlot(owner, of_instances.name)
-            only = prepare.OnlyFor(of_instances.meant.at(owner, of_instances.name))
+            only = prepare.OnlyFor(of_instances.meant.test_for(owner, of_instances.name))
             try:
                 guard.check_slot(self._request.patch, slot, own_beneath(slot), self._owner)
                 self._lay_quietly(applied, *self._layer(site_at(slot), only, applied.entry.tally))
@@ -137,7 +137,7 @@ class InstancesLifecycle(LayersLifecycle):
         """Apply the patch to the subclasses in a module executed just now, inside a foreign import."""
         classes = [value for value in [*vars(module).values()] if issubclass(type(value), type)]
         for instances in self._instances:
-            if any(instances.living.meant.is_of(cls) and cls not in instances.kinds for cls in classes):
+            if any(instances.living.meant.means_class(cls) and cls not in instances.kinds for cls in classes):
                 instances.spread()
 
     def _spread(self, applied: AppliedInstances, living: Living) -> None:
@@ -186,7 +186,7 @@ class InstancesLifecycle(LayersLifecycle):
             yield
         except Exception as error:
             if not is_interrupt(error):  # else the session restores the instances
-                applied.deaf()
+                applied.stop_listening()
                 for layer in reversed(list(applied.layers.values())):
                     self._placed.pop(layer.site, None)
                     undo(layer, self._request, [])
@@ -266,15 +266,15 @@ class InstancesLifecycle(LayersLifecycle):
 
     # --- restored
 
-    def _restore(self, errors: list[Exception], touched: list[Site], copied: Gone) -> None:
+    def _restore(self, errors: list[Exception], touched: list[Site], copied: Formers) -> None:
         for instances in self._instances:
-            instances.deaf()
+            instances.stop_listening()
             if instances.library is not None:
                 instances.library.cancel()
-            instances.look()
+            instances.compare_slots()
         super()._restore(errors, touched, copied)
         for instances in self._instances:
-            instances.ended()
+            instances.note_ending()
 
     def forget(self) -> None:
         """Forget the restored layers and instances."""

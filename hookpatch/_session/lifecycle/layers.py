@@ -19,12 +19,12 @@ from hookpatch._plugins import notify
 from hookpatch._session import task
 from hookpatch._session.ledger import Entry
 from hookpatch._session.lifecycle.applied import AppliedLayer, AwaitsLibrary, undo
-from hookpatch._session.lifecycle.lifecycle import Gone, Lifecycle
+from hookpatch._session.lifecycle.lifecycle import Formers, Lifecycle
 from hookpatch.errors import DriftWarning
 
 
 class LayersLifecycle(Lifecycle):
-    """The lifecycle of a patch with layers: ``_placed`` has each layer from before its applying until after its end."""
+    """The lifecycle of a patch with layers. A layer is in ``_placed`` before it is applied, and until it has ended."""
 
     __slots__ = ("_derived", "_further_watch", "_placed")
 
@@ -106,7 +106,7 @@ class LayersLifecycle(Lifecycle):
 
     # --- restored
 
-    def _restore(self, errors: list[Exception], touched: list[Site], copied: Gone) -> None:
+    def _restore(self, errors: list[Exception], touched: list[Site], copied: Formers) -> None:
         if self._further_watch is not None:
             self._further_watch.cancel()
         touched += self.touched
@@ -130,7 +130,7 @@ class LayersLifecycle(Lifecycle):
 
 def forget(entry: Entry) -> None:
     """Forget the objects that an entry holds for its looks: a session may be kept for the report alone."""
-    entry.original, entry.put = None, ()
+    entry.original, entry.our_values = None, ()
     entry.applied = None
 
 

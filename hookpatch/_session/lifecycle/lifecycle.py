@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hookpatch._engine.lock.drift import Drift  # slow to import, and most sessions have no lock file
 
 Policy: TypeAlias = Literal["exit", "warn"]
-Gone: TypeAlias = dict[Site, Former]
+Formers: TypeAlias = dict[Site, Former]
 
 
 class Lifecycle:
@@ -190,7 +190,7 @@ class Lifecycle:
 
     # --- restored, past every error
 
-    def restore(self, errors: list[Exception], touched: list[Site], copied: Gone) -> None:
+    def restore(self, errors: list[Exception], touched: list[Site], copied: Formers) -> None:
         """Restore the patch, past every error; collect the errors, the layers' sites, and values that may be copied."""
         module = str(self._request.patch.module)
         never = f"{module} was never imported"
@@ -203,7 +203,7 @@ class Lifecycle:
             self._entry.become("unused", self._entry.reason or never)
         self._restore(errors, touched, copied)
 
-    def _restore(self, errors: list[Exception], touched: list[Site], copied: Gone) -> None:
+    def _restore(self, errors: list[Exception], touched: list[Site], copied: Formers) -> None:
         """Restore the applied patch; called again after an interrupt."""
         raise NotImplementedError
 
@@ -217,7 +217,7 @@ class Lifecycle:
 def fail_late(entry: Entry, policy: Policy, error: HookpatchError, is_late: bool) -> None:
     """Note that a patch or rule does not fit a module imported just now: warn, or end the program."""
     entry.become("failed", error)
-    patch = entry.asked.patch
+    patch = entry.request.patch
     if patch.required and policy == "exit" and not (is_late or imports.how_late(patch.module)):
         raise refusal(for_stderr(error)) from error
     warnings.warn(f"not patched: {error}", PatchFailedWarning, stacklevel=3)

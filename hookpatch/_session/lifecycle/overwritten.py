@@ -13,7 +13,7 @@ from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.slot import ABSENT, Slot
 
 
-def look(site: Site, layer: Layer, before: str | None) -> str | None:
+def overwriting_value(site: Site, layer: Layer, before: str | None) -> str | None:
     """Return by which value, from which file and line, other code overwrote a slot; None if no other code did.
 
     ``before``: the text to return if the owner raises an error.

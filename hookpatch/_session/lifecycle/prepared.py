@@ -65,7 +65,7 @@ class Prepared:
 
     def begin(self, request: Requested, number: int, place: int, session: ReferenceType[Any]) -> bool:
         """Apply the patch for a session; return False, with nothing changed, if the stamp does not hold."""
-        if self.number or not self._is_plain or (alone := self.alone or self._made(request)) is None:
+        if self.number or not self._is_plain or (alone := self.alone or self._make_alone(request)) is None:
             return False
         layer, applied, watch = alone.layer, self.applied, self.watch
         if layer.plugin != request.plugin or layer.distribution != request.distribution:
@@ -83,7 +83,7 @@ class Prepared:
         self.number = 0
         return False
 
-    def _made(self, request: Requested) -> Alone | None:
+    def _make_alone(self, request: Requested) -> Alone | None:
         patch = request.patch
         layer = Layer(patch, request.plugin, request.owner, (), distribution=request.distribution)
         alone = self.site.alone(layer, self.own)
@@ -155,7 +155,7 @@ class Prepared:
         session = None if weak is None else weak()
         if session is None:
             return None
-        session.slow_down()
+        session.make_entries()
         return None if self.watch is watch else watch  # unchanged in the midst of a change by this thread
 
 

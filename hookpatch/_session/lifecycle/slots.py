@@ -64,7 +64,7 @@ class SlotLifecycle(LayersLifecycle):
         guard.check_slot(patch, slot, own, self._owner)
         if patch.reach == "slot":
             return slot, own, None
-        changes = [entry.asked.patch.change for entry in self._ledger.entries]
+        changes = [entry.request.patch.change for entry in self._ledger.entries]
         everywhere = reach().Everywhere(patch, slot, own, self._request.goes_to, changes, self._request.home)
         everywhere.check(self._owner)
         return slot, own, everywhere
@@ -161,7 +161,7 @@ class SlotLifecycle(LayersLifecycle):
             layer.home = home
         self._commit(applied, note)
         self._await_library(applied, site, layer)
-        is_of_value = patch.verb not in GIVING_VERBS  # of arguments another patch decides, which may come and go
+        is_of_value = patch.verb not in GIVING_VERBS  # an argument may take effect later, when another patch ends
         is_alone = words is None and site.layers == (layer,)
         reasons = [(layer, layer.without_effect)] if layer.without_effect and is_of_value and is_alone else []
         reasons += [(hidden, by.text) for hidden, by in newly_hidden(site, layer) if not by.is_meant]
@@ -172,7 +172,7 @@ class SlotLifecycle(LayersLifecycle):
     def _note(self, applied: AppliedLayer, original: object, words: str | None = None) -> None:
         entry = applied.entry = self._next_entry()
         entry.become("applied")
-        entry.place, entry.original, entry.put = words, original, applied.layer.values_in_slots
+        entry.place, entry.original, entry.our_values = words, original, applied.layer.values_in_slots
         entry.warnings, entry.without_effect = () if words else self._warnings, applied.layer.without_effect
         entry.applied = applied
 

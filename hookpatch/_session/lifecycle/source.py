@@ -13,7 +13,7 @@ from hookpatch._engine.site.order import ordered
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.slots import guard
 from hookpatch._engine.source.loading import Change
-from hookpatch._session.lifecycle.lifecycle import Gone, Lifecycle, fail_late
+from hookpatch._session.lifecycle.lifecycle import Formers, Lifecycle, fail_late
 from hookpatch.errors import ApplyError, EditError, HookpatchError
 
 _KEPT: Final = "the module runs changed till the end of the process; reload=True runs it anew at the end"
@@ -40,7 +40,7 @@ class SourceLifecycle(Lifecycle):
             layer = Layer(patch, request.plugin, self._owner, self._rank, distribution=request.distribution)
             self._change = Change(layer, self._check_source, self._fail)
             self._change.begin(partial(ordered, site=name))
-            self._watch = imports.Watch(name, self._has_run)
+            self._watch = imports.Watch(name, self._note_execution)
             if self._watch.begin() is None:
                 self._watch.present()
             self._is_beginning = imports.begun(name) and not imports.is_ahead(name)
@@ -91,7 +91,7 @@ class SourceLifecycle(Lifecycle):
         else:
             self._next_entry().become("skipped", error)
 
-    def _has_run(self, module: ModuleType) -> None:
+    def _note_execution(self, module: ModuleType) -> None:
         """Note the execution of the module, inside a foreign import."""
         assert self._change is not None  # made before the watch
         name = str(self._request.patch.module)
@@ -107,7 +107,7 @@ class SourceLifecycle(Lifecycle):
         finally:
             self._ledger.notify()
 
-    def _restore(self, errors: list[Exception], touched: list[Site], copied: Gone) -> None:
+    def _restore(self, errors: list[Exception], touched: list[Site], copied: Formers) -> None:
         if self._change is not None:
             self._change.end()
 

@@ -32,7 +32,8 @@ _DISTURBING: Final = {notify.LIBRARY: notify.is_heard, **dict.fromkeys(interpret
 class SessionAgain(OpeningSession):
     """A session that can be entered again on the road.
 
-    The road is one note of frame, session and entrance. Who finds the note of an interrupted frame calls ``finish``.
+    A block on the road writes its frame, session and entrance into ``road``, which has a single entry. A thread that
+    finds the entry of an interrupted frame calls ``finish``.
     """
 
     # --- a block of the user
@@ -40,7 +41,7 @@ class SessionAgain(OpeningSession):
     def _enter_again(self, entrance: object) -> bool:
         """Open the session with the prepared patches of the last time; return False if a patch may not fit.
 
-        No lock is taken, and no lifecycle and no entry is made: ``slow_down`` makes lifecycles and entries on demand.
+        No lock is taken, no lifecycle and no entry is made: ``make_entries`` makes both on demand.
         """
         # The frame is in no variable: a frame holding itself would keep an interrupted call alive.
         if road.setdefault(None, (sys._getframe(), self, None))[0] is not sys._getframe():
@@ -138,7 +139,7 @@ class SessionAgain(OpeningSession):
                 preparation.end()
         for hearer in heard_by:
             if not hearer.end(sites := self._sites()):
-                interrupts.begin(partial(notify.sites_changed, sites))  # likewise
+                interrupts.begin(partial(notify.sites_changed, sites))  # the next look notifies the plugins
         self._undos.clear()
         opened.pop(number, None)
         self._closed_at = time()

@@ -53,7 +53,7 @@ class ClosingSession(SessionAgain):
 
     def _close_last(self, tells: bool, entrance: object) -> None:
         try:
-            self.slow_down()
+            self.make_entries()
             opened.pop(self._number, None)  # else a session under collection would be given up
             finish_interrupted()
             if tells:
@@ -72,7 +72,7 @@ class ClosingSession(SessionAgain):
             raise RestoreError(self._errors)
         messages += map(UnknownModuleWarning, misspelt(entries))
         messages += map(TooFewMatchesWarning, too_few_matches(entries))
-        if keeping and (names := [entry.asked.patch.address for entry in entries if entry.keeps_on]):
+        if keeping and (names := [entry.request.patch.address for entry in entries if entry.keeps_on]):
             outlived = _in_words(keeping, f"made inside the block, keeps its patches of {', '.join(names)}")
             messages.append(OutlivedWarning(outlived))
         for message in messages:

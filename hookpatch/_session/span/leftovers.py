@@ -9,12 +9,12 @@ from weakref import ReferenceType
 
 from hookpatch._bootstrap import imports, interrupts
 from hookpatch._engine.site.sites import restore_late
-from hookpatch._session.span.also import Also
+from hookpatch._session.span.part import SessionPart
 
 interrupts.takers.add(__file__)
 # By number, each open session with the undos and the parts that end with the session. A dropped session closes itself;
-# after an interrupt the next look does. GIL: changed and copied in one operation each, without a lock.
-opened: Final[dict[int, tuple[ReferenceType[Any], list[Callable[[], object]], Sequence[Also]]]] = {}
+# after an interrupt the next look at the patches closes it. GIL: each change and each copy is one operation.
+opened: Final[dict[int, tuple[ReferenceType[Any], list[Callable[[], object]], Sequence[SessionPart]]]] = {}
 dead: Final[list[object]] = []  # references to collected sessions, which may have left patches
 note_dead: Final = dead.append
 postponed: Final[list[_Postponed]] = []
@@ -58,14 +58,14 @@ def finish_interrupted() -> None:
     while dead:
         for number, (weak, undos, parts) in opened.copy().items():
             if weak() is None:
-                undo_all(undos)
+                call_undos(undos)
                 for also in parts:
                     also.end(number)
                 opened.pop(number, None)
         dead.clear()
 
 
-def undo_all(undos: list[Callable[[], object]]) -> None:
+def call_undos(undos: list[Callable[[], object]]) -> None:
     """Call all undos, the last first; an undo is removed after its call: an interrupted undo is repeated."""
     while undos:
         undo = undos[-1]

@@ -18,8 +18,8 @@ from hookpatch._session.ledger import Ledger
 from hookpatch._session.lifecycle.everywhere import look_for_holders
 from hookpatch._session.lifecycle.kinds import lifecycle_of
 from hookpatch._session.lifecycle.lifecycle import Lifecycle
-from hookpatch._session.span.leftovers import finish_postponed, look_again, note_dead, opened, undo_all
-from hookpatch._session.span.state import SessionState, end_all, numbers
+from hookpatch._session.span.leftovers import call_undos, finish_postponed, look_again, note_dead, opened
+from hookpatch._session.span.state import SessionState, end_lifecycles, numbers
 from hookpatch.errors import SessionError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class OpeningSession(SessionState):
         """Open or close the session while no other thread does; leave if ``act`` is interrupted."""
         operation = interrupts.begin(partial(self._give_up, entrance))
         try:
-            if self._take(sys._getframe()):
+            if self._take_turn(sys._getframe()):
                 act()
         except SessionError:  # another thread has the turn, or the restored patches received too few calls
             raise
@@ -55,11 +55,11 @@ class OpeningSession(SessionState):
             interrupts.end(operation)
             finish_postponed()
 
-    def _take(self, frame: FrameType) -> bool:
+    def _take_turn(self, frame: FrameType) -> bool:
         """Take the turn to open or close; return False for a call amid an opening or closing, from foreign code."""
-        if self._turn.take_for(frame, until=monotonic() + _PATIENCE):
+        if self._turn.acquire_for(frame, until=monotonic() + _PATIENCE):
             return True
-        if self._turn.is_mine:
+        if self._turn.belongs_to_thread:
             return False
         raise SessionError(
             f"{self!r} cannot be entered or left now: another thread has been at it for {_PATIENCE} s; it may wait for "
@@ -68,7 +68,7 @@ class OpeningSession(SessionState):
 
     def _give_up(self, entrance: object) -> None:
         """End an entrance after an interrupt."""
-        self._take(sys._getframe())
+        self._take_turn(sys._getframe())
         try:
             self._leave(entrance)
         finally:
@@ -94,13 +94,13 @@ class OpeningSession(SessionState):
     def _open(self) -> None:
         self._written, self._state = Ledger(), "opening"
         self._errors.clear()
-        self._apply_all()
+        self._apply_patches()
         self._state = "open"
         if self._is_listed:
             opened[self._number] = ref(self, note_dead), self._undos, self._also
         self._ledger.notify()
 
-    def _apply_all(self) -> None:
+    def _apply_patches(self) -> None:
         self._plain = other_interpreters()
         self._number = number = next(numbers)
         lifecycles = [self._lifecycle(place, request, self._ledger) for place, request in enumerate(self._requests)]
@@ -116,7 +116,7 @@ class OpeningSession(SessionState):
         values: list[Any] = []
         self._rules = [lifecycle for lifecycle in lifecycles if not isinstance(lifecycle, Lifecycle)]
         for lifecycle in lifecycles if len(lifecycles) > 1 or self._rules else ():
-            values += lifecycle.check()  # all before the first is applied; a single patch refuses in time by itself
+            values += lifecycle.check()  # all before the first is applied; a single patch is checked when applied
         if len(values) > 1:
             look_for_holders(self._ledger, values)
         values.clear()  # a filled list would be a holder, too
@@ -124,7 +124,7 @@ class OpeningSession(SessionState):
             self._undos.append(partial(task.end, number))
             task.begin(number)
         begun: list[Lifecycle | Rule] = []
-        self._undos.append(partial(end_all, begun, {}, self._ledger, self._errors))
+        self._undos.append(partial(end_lifecycles, begun, {}, self._ledger, self._errors))
         for lifecycle in lifecycles:
             begun.append(lifecycle)
             lifecycle.begin()
@@ -147,9 +147,9 @@ class OpeningSession(SessionState):
     def _restore(self) -> None:
         """Restore the applied patches; may be called again after an interrupt."""
         if self._is_fast:
-            self.slow_down()
+            self.make_entries()
         self._state = "closing"
-        undo_all(self._undos)
+        call_undos(self._undos)
         self._ledger.holders = None
         self._is_fast = False
         opened.pop(self._number, None)

@@ -16,10 +16,10 @@ from hookpatch._plugins import notify
 from hookpatch._session.ledger import Ledger, Requested
 from hookpatch._session.lifecycle.everywhere import restore_copies
 from hookpatch._session.lifecycle.kinds import lifecycle_of
-from hookpatch._session.lifecycle.lifecycle import Gone, Lifecycle, Policy
+from hookpatch._session.lifecycle.lifecycle import Formers, Lifecycle, Policy
 from hookpatch._session.lifecycle.prepared import prepared
 from hookpatch._session.lifecycle.slots import SlotLifecycle
-from hookpatch._session.span.also import Also
+from hookpatch._session.span.part import SessionPart
 
 if TYPE_CHECKING:
     from hookpatch._engine.lock.drift import Drift  # slow to import, and most sessions have no lock file
@@ -30,8 +30,8 @@ numbers: Final = itertools.count(1)
 NO_INTERPRETERS: Final[frozenset[int]] = frozenset()
 
 
-class _Nobody:
-    """The user of the road who only reads the session: an interrupt leaves no work."""
+class _Reader:
+    """A traveller on the road that only reads the session: an interrupt leaves no work."""
 
     def finish(self, entrance: object) -> None: ...
 
@@ -39,7 +39,7 @@ class _Nobody:
         return False
 
 
-_nobody: Final = _Nobody()
+_reader: Final = _Reader()
 
 
 class SessionState:
@@ -51,7 +51,7 @@ class SessionState:
         policy: Policy = "warn",
         scope: Scope = "process",
         count: bool = False,
-        also: Sequence[Also] = (),
+        also: Sequence[SessionPart] = (),
         is_listed: bool = True,
         drift: Drift | None = None,
     ) -> None:
@@ -85,12 +85,12 @@ class SessionState:
     def _ledger(self) -> Ledger:
         """The entries of the session's patches; a session opened on the road writes the entries at the first use."""
         if self._written is None:
-            self.slow_down()
+            self.make_entries()
         return self._written or Ledger()  # empty in the midst of a change by this thread
 
-    def slow_down(self) -> None:
+    def make_entries(self) -> None:
         """Make the lifecycles and entries of a session opened on the road, as an opening with locks does."""
-        if not interrupts.take_road(sys._getframe(), _nobody):
+        if not interrupts.take_road(sys._getframe(), _reader):
             return  # in the midst of a change by this thread
         try:
             if self._written is None:
@@ -112,7 +112,7 @@ class SessionState:
                 lifecycle.adopt(preparation, self._opened_at)
         if self._is_fast:
             ends = [partial(also.end, number) for also in self._also]
-            self._undos[:] = [*ends, partial(end_all, lifecycles, {}, ledger, self._errors)]
+            self._undos[:] = [*ends, partial(end_lifecycles, lifecycles, {}, ledger, self._errors)]
         for entry in ledger.entries if self._state == "closed" else ():
             entry.state, entry.applied_at, entry.ended_at = "restored", self._opened_at, self._closed_at
         self._written, self._is_fast = ledger, False
@@ -132,7 +132,9 @@ class SessionState:
         return Rule(request, ledger, self._policy, partial(of_session, count=self._count, drift=self._drift))
 
 
-def end_all(lifecycles: Sequence[Lifecycle | Rule], copied: Gone, ledger: Ledger, errors: list[Exception]) -> None:
+def end_lifecycles(
+    lifecycles: Sequence[Lifecycle | Rule], copied: Formers, ledger: Ledger, errors: list[Exception]
+) -> None:
     """End all lifecycles, the last first; notify plugins."""
     # A single undo for all lifecycles: an undo for each would be ten objects more for the collector.
     touched: list[Site] = []
@@ -142,7 +144,7 @@ def end_all(lifecycles: Sequence[Lifecycle | Rule], copied: Gone, ledger: Ledger
         if isinstance(lifecycle, Lifecycle):
             lifecycle.end_source(errors)
     if copied:
-        restore_copies(copied, ledger.were_there, errors)
+        restore_copies(copied, ledger.imported_before, errors)
     errors.extend(notify.sites_changed(touched))
     for lifecycle in lifecycles:
         lifecycle.forget()

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from hookpatch._engine.patch.target import Target
-from hookpatch.command._app import AsJson, print_json, say
+from hookpatch.command._app import AsJson, print_json, print_text
 from hookpatch.command._new import check_name, write_files
 from hookpatch.command.audit._plugin_files import plugin_files
 from hookpatch.errors import NewPluginError
@@ -67,27 +67,29 @@ def adopt(
         lists = {"patches": written, "unsaid": missing, "left": answer["left"], "others": answer["others"]}
         print_json({"folder": str(folder), **lists})
     else:
-        _tell(folder, files, written, missing, answer)
+        _print_answer(folder, files, written, missing, answer)
     raise typer.Exit(int(bool(missing)))
 
 
-def _tell(
+def _print_answer(
     folder: Path, files: Mapping[str, str], written: Sequence[Any], missing: Sequence[Any], answer: Mapping[str, Any]
 ) -> None:
-    say("\n".join([f"{folder}:", *(f"  {path}" for path in files)]))
+    print_text("\n".join([f"{folder}:", *(f"  {path}" for path in files)]))
     count = sum(len(entry.get("targets", [entry])) for entry in written)
-    say(f"{count} of {count + len(missing)} patches are written:")
-    say("\n".join(f"  {entry['verb']:<8} {entry['target']}{_slots(entry)}" for entry in written))
+    print_text(f"{count} of {count + len(missing)} patches are written:")
+    print_text("\n".join(f"  {entry['verb']:<8} {entry['target']}{_slots(entry)}" for entry in written))
     if missing:
-        say("Not written:")
-        say("\n".join(f"  {entry['target']}: {entry['reason']}" for entry in missing))
+        print_text("Not written:")
+        print_text("\n".join(f"  {entry['target']}: {entry['reason']}" for entry in missing))
     if answer["left"]:
-        say("Its own undo leaves:")
-        say("\n".join(f"  {target}" for target in answer["left"]))
+        print_text("Its own undo leaves:")
+        print_text("\n".join(f"  {target}" for target in answer["left"]))
     if answer["others"]:
-        say("Left out, since another distribution patched it meanwhile:")
-        say("\n".join(f"  {target}: {author}" for target, author in answer["others"].items()))
-    say(f"Next:\n  cd {shlex.quote(str(folder))}\n  python -m pip install --editable '.[test]'\n  python -m pytest")
+        print_text("Left out, since another distribution patched it meanwhile:")
+        print_text("\n".join(f"  {target}: {author}" for target, author in answer["others"].items()))
+    print_text(
+        f"Next:\n  cd {shlex.quote(str(folder))}\n  python -m pip install --editable '.[test]'\n  python -m pytest"
+    )
 
 
 def _slots(entry: Mapping[str, Any]) -> str:

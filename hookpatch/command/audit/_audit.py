@@ -15,7 +15,7 @@ from typer.core import TyperCommand
 
 from hookpatch._bootstrap import environment as _environment
 from hookpatch._bootstrap.stderr import write_line
-from hookpatch.command._app import AsJson, PluginWords, say
+from hookpatch.command._app import AsJson, PluginWords, print_text
 from hookpatch.errors import SettingError
 
 _TAKES_VALUE: Final = ("-p", "--plugin", "--html", "--baseline", "--write-baseline", "--fail-on")
@@ -64,14 +64,14 @@ def audit(
 
     Example: hookpatch audit -c "import torch"
     """
-    from hookpatch._inspect.audit.baseline import known_in, new_in, write_known
+    from hookpatch._inspect.audit.baseline import new_in, patches_in_baseline, write_known
     from hookpatch._plugins.variables import environment_with
 
     if fail_on not in (None, "new", "any"):
         raise SettingError("--fail-on", f"'{fail_on}' is neither 'new' nor 'any'")
     if fail_on == "new" and baseline is None:
         raise SettingError("--fail-on", "'new' compares with a file: name it with --baseline")
-    known_patches = known_in(baseline) if baseline is not None else frozenset()
+    known_patches = patches_in_baseline(baseline) if baseline is not None else frozenset()
     if sys.flags.ignore_environment:
         raise SettingError("hookpatch audit", "this python ignores the environment (-I or -E); leave the flag out")
     variables = environment_with(plugin or (), {}) if plugin else _environment.without_audit()
@@ -90,9 +90,9 @@ def audit(
         content = result.to_dict()
         typer.echo(_json.dumps({"status": status, "new": [finding.target for finding in new], **content}, indent=2))
     else:
-        say(str(result))
+        print_text(str(result))
         if baseline is not None:
-            say("\n".join([f"{len(new)} new since {baseline}", *(f"  {finding.target}" for finding in new)]))
+            print_text("\n".join([f"{len(new)} new since {baseline}", *(f"  {finding.target}" for finding in new)]))
     failing = new if fail_on == "new" else result.findings if fail_on == "any" else ()
     raise typer.Exit(status or int(bool(failing)))
 

@@ -108,14 +108,14 @@ def _number(node: ast.expr, names: Mapping[str, Any], owner: Any) -> float | Non
     elif isinstance(node, ast.Name):
         value = owner if node.id == "self" else names.get(node.id)
     elif isinstance(node, ast.Attribute):
-        value = _held(node, owner)
+        value = _setting_of(node, owner)
     else:
         return None
     plain = isinstance(value, int | float) and not isinstance(value, bool) and value - value == 0
     return value if plain else None
 
 
-def _held(node: ast.Attribute, owner: Any) -> Any:
+def _setting_of(node: ast.Attribute, owner: Any) -> Any:
     """Return a setting like ``self.config.pad_token_id``."""
     path = ast.unparse(node).split(".")
     if path[0] != "self" or not all(part.isidentifier() for part in path):

@@ -28,7 +28,7 @@ def targets(example: Example, questions: Asked, apart: bool) -> Iterator[Change]
     yield from _arranged(example)
     for index, tensor in enumerate(example.tensors):
         for words, change in _values(tensor, questions):
-            yield _of_one(example.names[index], index, words, change)
+            yield _change_of_tensor(example.names[index], index, words, change)
     if questions.types:
         yield from _types(example)
 
@@ -49,7 +49,7 @@ def _sizes(example: Example, questions: Asked, apart: bool) -> Iterator[Change]:
                     yield change
 
 
-def _of_one(name: str, index: int, words: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
+def _change_of_tensor(name: str, index: int, words: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
     def apply(tensors: Tensors) -> Tensors:
         return (*tensors[:index], change(tensors[index]), *tensors[index + 1 :])
 
@@ -111,10 +111,10 @@ def _arranged(example: Example) -> Iterator[Change]:
             changes |= {"one longer": lambda items: [*items, items[-1]], "one shorter": lambda items: items[:-1]}
         for words, change in changes.items():
             name = "".join(f"[{key!r}]" for key in path[2:])
-            yield Change(f"argument {path[1]}{name} {words}", _at(example, path, change), rearranges=True)
+            yield Change(f"argument {path[1]}{name} {words}", _change_at(example, path, change), rearranges=True)
 
 
-def _at(example: Example, path: tuple[Any, ...], change: Callable[[Any], Any]) -> Callable[[Tensors], Tensors]:
+def _change_at(example: Example, path: tuple[Any, ...], change: Callable[[Any], Any]) -> Callable[[Tensors], Tensors]:
     return lambda tensors: example.rearranged(lambda arguments: _with(arguments, path, change), tensors)
 
 

@@ -1,4 +1,4 @@
-"""A server on this machine, so that no test needs a network."""
+"""A server on this machine: no test needs a network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _finders() -> None:
 
 
 class Answer(BaseHTTPRequestHandler):
-    """Answer each request with its path, and keep no log."""
+    """Answer each request with the path, and keep no log."""
 
     def do_GET(self) -> None:
         self.send_response(200)

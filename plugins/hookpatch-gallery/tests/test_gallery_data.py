@@ -15,7 +15,7 @@ from hookpatch.testing import FreshProcess, Patched
 
 
 def test_csv_without_index(patched: Patched) -> None:
-    """A frame is written without its index, unless the call asks for it; a Series keeps it."""
+    """A frame is written without the index, unless the call asks for the index; a Series keeps the index."""
     import pandas
 
     frame = pandas.DataFrame({"price": [3, 5]})
@@ -27,7 +27,7 @@ def test_csv_without_index(patched: Patched) -> None:
 
 
 def test_json_sorted(patched: Patched) -> None:
-    """By the name of the module and by one that was bound before; the caller may ask for the other order."""
+    """By the name of the module and by a name bound before; the caller may ask for the other order."""
     from json import dumps
 
     data = {"b": 1, "a": 2}
@@ -39,7 +39,7 @@ def test_json_sorted(patched: Patched) -> None:
 
 
 def test_sqlalchemy_echo(patched: Patched) -> None:
-    """One engine of two echoes; a call that says echo itself is left as it is."""
+    """One of two engines echoes; a call with an own echo= stays unchanged."""
     import sqlalchemy
 
     patched("sqlalchemy_echo", options={"sqlalchemy_echo": {"url": "orders"}})

@@ -13,7 +13,7 @@ from hookpatch.testing import Patched
 
 
 def test_requests_timeout(patched: Patched, silent: str) -> None:
-    """A call without a timeout gets one, through the module and through a session; a given one stays."""
+    """A call without a timeout gets a timeout, through the module and through a session; a given timeout stays."""
     import requests
 
     patched("requests_timeout", options={"requests_timeout": {"seconds": 0.05}})
@@ -25,7 +25,7 @@ def test_requests_timeout(patched: Patched, silent: str) -> None:
 
 
 def test_httpx_retries(patched: Patched, late: Any) -> None:
-    """A client without retries fails, and one with them waits for the server."""
+    """A client without retries fails, and a client with retries waits for the server."""
     import httpx
 
     with pytest.raises(httpx.ConnectError):
@@ -64,7 +64,7 @@ def test_boto_endpoint(patched: Patched, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_flask_upload_limit(patched: Patched) -> None:
-    """An application that sets no limit refuses a large body; one that sets a limit keeps it."""
+    """An application without a limit refuses a large body; an application with a limit keeps the limit."""
     import flask
 
     def statuses(**settings: object) -> list[int]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import hookpatch
 from hookpatch_onnx._export.during_export import during_export
 from hookpatch_onnx._export.export import Export
-from hookpatch_onnx._export.receipt import Receipt, kept
+from hookpatch_onnx._export.receipt import Receipt, receipts_of
 from hookpatch_onnx.errors import NodeError
 
 NAME: Final = "gelu_node"
@@ -60,7 +60,7 @@ def _forward(export: Export, name: str) -> Callable[..., Any]:
     from hookpatch_onnx._nodes.gelu import refuted
 
     def build(place: Any) -> Sequence[Any]:
-        (y,) = place.put("", "Gelu", place.inputs, {"approximate": "tanh"})
+        (y,) = place.add_node("", "Gelu", place.inputs, {"approximate": "tanh"})
         y.type, y.shape = place.inputs[0].type, place.inputs[0].shape
         return [y]
 
@@ -80,4 +80,4 @@ def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
 @hookpatch.hookimpl
 def hookpatch_report() -> list[str]:
     """Return a line for each export: how many GELUs became nodes, and the names of the others."""
-    return kept(NAME)
+    return receipts_of(NAME)

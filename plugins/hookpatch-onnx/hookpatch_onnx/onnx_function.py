@@ -13,7 +13,7 @@ from typing import Any, Final
 import hookpatch
 from hookpatch_onnx._export.during_export import during_export, loaded
 from hookpatch_onnx._export.export import Export
-from hookpatch_onnx._export.receipt import Receipt, inlined, kept
+from hookpatch_onnx._export.receipt import Receipt, inlined, receipts_of
 from hookpatch_onnx.errors import NodeError
 
 NAME: Final = "onnx_function"
@@ -136,4 +136,4 @@ def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
 @hookpatch.hookimpl
 def hookpatch_report() -> list[str]:
     """Return a line for each export: how many instances became nodes, and the names of the others."""
-    return kept(NAME)
+    return receipts_of(NAME)

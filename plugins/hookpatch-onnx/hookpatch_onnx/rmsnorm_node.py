@@ -10,7 +10,7 @@ from typing import Any, Final
 import hookpatch
 from hookpatch_onnx._export.during_export import during_export
 from hookpatch_onnx._export.export import Export
-from hookpatch_onnx._export.receipt import Receipt, inlined, kept
+from hookpatch_onnx._export.receipt import Receipt, inlined, receipts_of
 
 NAME: Final = "rmsnorm_node"
 _REFUSED: Final = "onnxruntime runs it; export with opset_version=23 or higher, or with rmsnorm_node.domain"
@@ -104,4 +104,4 @@ def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
 @hookpatch.hookimpl
 def hookpatch_report() -> list[str]:
     """Return a line for each export: how many norms became nodes, and the names of the others."""
-    return kept(NAME)
+    return receipts_of(NAME)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import hookpatch
 from hookpatch_onnx._export.during_export import during_export
 from hookpatch_onnx._export.export import Export
-from hookpatch_onnx._export.receipt import Receipt, kept
+from hookpatch_onnx._export.receipt import Receipt, receipts_of
 from hookpatch_onnx.errors import NodeError
 
 NAME: Final = "symbolic_functions"
@@ -78,4 +78,4 @@ def hookpatch_patches() -> Iterator[hookpatch.Patch]:
 @hookpatch.hookimpl
 def hookpatch_report() -> list[str]:
     """Return a line for each export: how many calls became nodes."""
-    return kept(NAME)
+    return receipts_of(NAME)

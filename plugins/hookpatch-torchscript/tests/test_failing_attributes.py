@@ -254,16 +254,16 @@ class SetInForwardMended(SetInForward):
 
 
 @cases.fails(
-    "attribute scale of NotThere: the attribute does not exist when the module is scripted",
+    "attribute scale of UnfitEdit: the attribute does not exist when the module is scripted",
     "assign the attribute in __init__",
 )
-class NotThere(nn.Module):
+class UnfitEdit(nn.Module):
     def forward(self, x):
         return x * self.scale  # at
 
 
 @cases.mended()
-class NotThereMended(NotThere):
+class NotThereMended(UnfitEdit):
     def __init__(self) -> None:
         super().__init__()
         self.scale = 2

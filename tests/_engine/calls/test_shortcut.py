@@ -1,4 +1,4 @@
-"""``inject`` and ``default`` add no frame to the stack where that is exact: the target finds its caller."""
+"""``inject`` and ``default`` add no frame to the stack where a frameless call is exact: the target finds the caller."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_traceback_shows_the_line_and_its_variables(module: ModuleType, reach: A
 
 
 def test_patches_come_and_go(module: ModuleType) -> None:
-    """A wrapper over it and beneath it, another argument, an end in between: each call has all of the open patches."""
+    """A wrapper over and beneath the patch, another argument, an end in between: each call has all open patches."""
 
     def plus(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
         return ("plus", *wrapped(*args, **kwargs)[:-1])
@@ -230,7 +230,7 @@ def test_code_of_the_library_is_the_same_but_for_the_instructions() -> None:
 
 
 def _instructions(code: Any) -> list[Any]:
-    """Return what follows the ``RESUME``, each with its place in the source."""
+    """Return the instructions after the ``RESUME``, each with the place in the source."""
     rows = [
         (instruction.opname, instruction.argrepr, instruction.positions, instruction.is_jump_target)
         for instruction in dis.get_instructions(code)

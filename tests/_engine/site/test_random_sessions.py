@@ -111,7 +111,7 @@ Plan = list[tuple[str, str, str]]  # the verb, the slot and the tag of each patc
 
 
 def _expected(slot: str, sessions: list[Plan]) -> str:
-    """Return what the model says of a slot: sessions from the first opened, in each the last patch innermost."""
+    """Return the value of a slot in the model: sessions from the first opened, in each the last patch innermost."""
     value = ABSENT if slot == "added" else "o"
     for plan in sessions:
         for verb, patched_slot, tag in reversed(plan):
@@ -121,7 +121,7 @@ def _expected(slot: str, sessions: list[Plan]) -> str:
 
 
 def _fits(plan: Plan, opened: list[Plan]) -> bool:
-    """Return True if each patch finds a value: the original, or one that an open session may have added."""
+    """Return True if each patch finds a value: the original, or a value that an open session may have added."""
     added = any(slot == "added" for opened_plan in opened for _, slot, _ in opened_plan)
     return all(verb == "replace" or slot != "added" or added for verb, slot, _ in plan)
 
@@ -135,10 +135,10 @@ _steps = st.lists(st.one_of(st.integers(0, 9), st.lists(_patches, min_size=1, ma
 @settings(max_examples=100, derandomize=True, deadline=None)
 @given(_steps)
 def test_random_overlapping_sessions_agree_with_a_simple_model(steps: list[Any]) -> None:
-    """Whatever sessions open and close in whatever order, each slot holds what the open ones say, and all is restored.
+    """Sessions open and close in any order: each slot holds the value of the open sessions, and all slots are restored.
 
-    A list opens a session of these patches, a number closes one of those open. A session in which a patch finds
-    nothing must be refused and change nothing.
+    A list opens a session of patches, a number closes an open session. A session with a patch that finds no value must
+    be refused, and change no slot.
     """
     world, tags = World(), itertools.count()
     opened: list[tuple[Plan, hookpatch.Session]] = []

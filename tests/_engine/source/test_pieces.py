@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from hookpatch._engine.patch.edit import Edit, hunks
-from hookpatch._engine.source.pieces import NotThere, Source, replaced
+from hookpatch._engine.source.pieces import Source, UnfitEdit, replaced
 
 FILE: Final = dedent(
     '''\
@@ -76,22 +76,22 @@ def test_one_place(old: str, new: str, piece: str, instead: str) -> None:
     "old", ["xx", "argin", "wh", "why", "before = 1", "call(b, a)", "after", "return", "y + 'é'", "3)"]
 )
 def test_nothing_is_found_by_chance(old: str) -> None:
-    with pytest.raises(NotThere):
+    with pytest.raises(UnfitEdit):
         edit(old, "0")
 
 
 def test_count_says_how_often() -> None:
     assert edit("f(1, 'a')", "g()", 2) == FUNCTION.replace("f(1, 'a')", "g()").replace('f(1, "a")', "g()")
-    with pytest.raises(NotThere, match=r"is there twice \(line 7, 14\); say count=2 for all"):
+    with pytest.raises(UnfitEdit, match=r"is there twice \(line 7, 14\); say count=2 for all"):
         edit("f(1, 'a')", "g()")
-    with pytest.raises(NotThere, match=r"is there twice \(line 7, 14\), not 3 times"):
+    with pytest.raises(UnfitEdit, match=r"is there twice \(line 7, 14\), not 3 times"):
         edit("f(1, 'a')", "g()", 3)
 
 
 def test_a_statement_that_stands_elsewhere_too_needs_a_count() -> None:
     text = "def f(x):\n    x\n    return x\n"
     source = Source(text, ast.parse(text), 1, 3)
-    with pytest.raises(NotThere, match="'x' is there as a statement once and in all 3 times"):
+    with pytest.raises(UnfitEdit, match="'x' is there as a statement once and in all 3 times"):
         replaced(source, Edit((("x", "y"),)))
     assert replaced(source, Edit((("x", "y"),), 1)) == "def f(x):\n    y\n    return x\n"
     assert replaced(source, Edit((("x", "y"),), 3)) == "def f(y):\n    y\n    return y\n"
@@ -128,15 +128,15 @@ def test_context_may_lie_outside_the_function(hunk: str, piece: str, instead: st
     ['-before = f(1, "a")\n+before = 1\n \n def function(a, b=(1, 2)):', "+# a comment\n def function(a, b=(1, 2)):"],
 )
 def test_what_changes_lies_in_the_function(hunk: str) -> None:
-    with pytest.raises(NotThere, match="is not in the source"):
+    with pytest.raises(UnfitEdit, match="is not in the source"):
         diff(f"@@ -1,3 +1,3 @@\n{hunk}\n")
 
 
 def test_hunks_that_do_not_fit() -> None:
     again = "def f():\n    if a:\n        x = 2\n    x = 2\n"
-    with pytest.raises(NotThere, match="fits at the lines 3, 4; give it more lines"):
+    with pytest.raises(UnfitEdit, match="fits at the lines 3, 4; give it more lines"):
         replaced(Source(again, ast.parse(again), 1, 4), Edit(hunks("@@ -1 +1 @@\n-x = 2\n+x = 9\n"), is_diff=True))
     two = "@@ -1 +1 @@\n-elif x == 3:\n+elif x == 4:\n     return x\n"
     two += "@@ -1 +1 @@\n elif x == 3:\n-    return x\n+    return 4\n"
-    with pytest.raises(NotThere, match="two hunks of the diff meet"):
+    with pytest.raises(UnfitEdit, match="two hunks of the diff meet"):
         diff(two)

@@ -17,4 +17,4 @@ _spec = PathFinder.find_spec(__name__, _elsewhere)
 if _spec is not None and _spec.loader is not None:
     _spec.loader.exec_module(module_from_spec(_spec))
     if recorder.running:
-        recorder.running[0].look("during sitecustomize")
+        recorder.running[0].note_changes("during sitecustomize")

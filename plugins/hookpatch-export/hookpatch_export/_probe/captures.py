@@ -47,11 +47,11 @@ def eager(model: torch.nn.Module, example: Example) -> Run:
     """Return a function that runs the model itself, each time in its original state."""
 
     @torch.no_grad()
-    def run(tensors: Tensors) -> list[torch.Tensor]:
+    def run_model(tensors: Tensors) -> list[torch.Tensor]:
         args, kwargs = example.arguments(tensors)
         return flat(fresh(model)(*args, **kwargs))
 
-    return run
+    return run_model
 
 
 def captures(model: torch.nn.Module, example: Example) -> Iterator[Captured]:
@@ -102,11 +102,11 @@ def _traced(model: torch.nn.Module, example: Example) -> Run:
         trace: Any = torch.jit.trace  # torch gives it no types
         traced = trace(_OfTensors(copied, example), tensors, check_trace=False)
 
-    def run(tensors: Tensors) -> list[torch.Tensor]:
+    def run_trace(tensors: Tensors) -> list[torch.Tensor]:
         with _buffers_kept(traced):
             return [output.clone() for output in flat(traced(*(tensor.clone() for tensor in tensors)))]
 
-    return run
+    return run_trace
 
 
 def _exported(model: torch.nn.Module, example: Example, shapes: Any) -> tuple[Run, Any]:
@@ -114,12 +114,12 @@ def _exported(model: torch.nn.Module, example: Example, shapes: Any) -> tuple[Ru
     program = torch.export.export(model, args, kwargs, dynamic_shapes=shapes)
     module = program.module()
 
-    def run(tensors: Tensors) -> list[torch.Tensor]:
+    def run_module(tensors: Tensors) -> list[torch.Tensor]:
         args, kwargs = example.arguments(tensors)
         with _buffers_kept(module):
             return [output.clone() for output in flat(module(*args, **kwargs))]
 
-    return run, program
+    return run_module, program
 
 
 def _onnx(model: torch.nn.Module, example: Example, shapes: Any) -> tuple[Run, Any]:
@@ -127,11 +127,11 @@ def _onnx(model: torch.nn.Module, example: Example, shapes: Any) -> tuple[Run, A
     program: Any = torch.onnx.export(model, args, kwargs=kwargs, dynamo=True, dynamic_shapes=shapes, verbose=False)
     program.initialize_inference_session(_session)
 
-    def run(tensors: Tensors) -> list[torch.Tensor]:
+    def run_program(tensors: Tensors) -> list[torch.Tensor]:
         args, kwargs = example.arguments(tensors)
         return flat(program(*args, **kwargs))
 
-    return run, program
+    return run_program, program
 
 
 def _session(model: str | bytes) -> Any:

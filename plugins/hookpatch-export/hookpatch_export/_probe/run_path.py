@@ -74,7 +74,7 @@ def explain(
 ) -> tuple[Finding | None, Spot | None]:
     """Return the finding that explains why two runs differ, and the place where they part; None if not known."""
     spot = last_common_spot(first, second)
-    return (finding_at(spot, findings) if spot is not None else only_one(lines_passed(second), findings)), spot
+    return (finding_at(spot, findings) if spot is not None else only_kind_on(lines_passed(second), findings)), spot
 
 
 def lines_passed(run: Iterable[Step]) -> set[tuple[Path, int]]:
@@ -96,7 +96,7 @@ def finding_at(spot: Spot, findings: Iterable[Finding]) -> Finding | None:
     )
 
 
-def only_one(lines: set[tuple[Path, int]], findings: Iterable[Finding]) -> Finding | None:
+def only_kind_on(lines: set[tuple[Path, int]], findings: Iterable[Finding]) -> Finding | None:
     """Return the finding of kind data or shape on some lines, if only one of the lines has any."""
     candidates = [
         finding

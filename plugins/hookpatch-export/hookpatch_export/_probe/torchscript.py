@@ -21,16 +21,16 @@ def scripted(model: torch.nn.Module, example: Example) -> Run:
     jit: Any = torch.jit  # torch.jit has no type annotations
     compiled = jit.script(model)
 
-    def run(tensors: Tensors) -> list[torch.Tensor]:
+    def run_compiled(tensors: Tensors) -> list[torch.Tensor]:
         args, kwargs = example.arguments([tensor.clone() for tensor in tensors])
-        with _kept(compiled), jit.optimized_execution(False):  # each input has other sizes
+        with _with_restored_state(compiled), jit.optimized_execution(False):  # each input has other sizes
             return [output.clone() for output in flat(compiled(*args, **kwargs))]
 
-    return run
+    return run_compiled
 
 
 @contextlib.contextmanager
-def _kept(compiled: Any) -> Iterator[None]:
+def _with_restored_state(compiled: Any) -> Iterator[None]:
     """Restore buffers and attributes of compiled modules that a call writes."""
     buffers = [(buffer, buffer.clone()) for buffer in compiled.buffers()]
     attributes = [

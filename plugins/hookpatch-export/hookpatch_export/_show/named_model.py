@@ -54,11 +54,11 @@ def find_model(word: str, root: Path | None) -> NamedModel:
         try:
             target = named_by(word, root)
         except NotNamed as lack:
-            raise ModelError(word, _said_of(word, root, lack)) from lack.error
-        return _made(word, target)
+            raise ModelError(word, _reason_for(word, root, lack)) from lack.error
+        return _model_of(word, target)
 
 
-def _said_of(word: str, root: Path | None, lack: NotNamed) -> str:
+def _reason_for(word: str, root: Path | None, lack: NotNamed) -> str:
     """Return the reason why a word names no model, and a remedy."""
     match lack.lack:
         case "word":
@@ -99,7 +99,7 @@ def _offer(module: ModuleType) -> str:
     return f"it has {', '.join(sorted(own))}" if own else "it has no subclass of torch.nn.Module"
 
 
-def _made(word: str, target: Any) -> NamedModel:
+def _model_of(word: str, target: Any) -> NamedModel:
     import torch
 
     if isinstance(target, torch.nn.Module) or (isinstance(target, type) and issubclass(target, torch.nn.Module)):
@@ -113,7 +113,7 @@ def _made(word: str, target: Any) -> NamedModel:
         result = target()
     except (Exception, SystemExit) as error:
         raise ModelError(
-            word, f"raised {_said(error)}; correct the function; the scan calls functions without arguments"
+            word, f"raised {_error_in_words(error)}; correct the function; the scan calls functions without arguments"
         ) from error
     model, *extras = result if isinstance(result, tuple) and result else (result,)
     if not isinstance(model, torch.nn.Module) or len(extras) > 2:
@@ -134,16 +134,16 @@ def _failed(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"cannot be imported: {error.msg} ({error.filename}:{error.lineno}); correct the line"
     remedy = "install the missing package, or name its folder with --root" if isinstance(error, ImportError) else ""
-    return f"cannot be imported: {_said(error)}; {remedy or 'correct the module until python can import it'}"
+    return f"cannot be imported: {_error_in_words(error)}; {remedy or 'correct the module until python can import it'}"
 
 
-def _said(error: BaseException) -> str:
+def _error_in_words(error: BaseException) -> str:
     """Return an error's class, its first line, and its line in the user's code."""
     first = str(error).strip().partition("\n")[0]
     text = f"{type(error).__name__}: {first}" if first else type(error).__name__
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_file_of_hookpatch(frame.filename)]
     return f"{text} ({frames[-1].filename}:{frames[-1].lineno})" if frames else text
 
 
-def _is_ours(file: str) -> bool:
+def _is_file_of_hookpatch(file: str) -> bool:
     return file.startswith("<frozen") or Path(file) in _OURS or "importlib" in Path(file).parts

@@ -60,9 +60,11 @@ def sentence(explained: Explained) -> str:
     difference, mode = disagreement.difference, WORDS[disagreement.mode]
     answers = f"{words(disagreement.changes)}: eager {difference.eager}, {mode} {difference.other}"
     if explained.finding is not None:
-        return f"{answers}: {_at(Spot(explained.finding.file, explained.finding.line))}"
+        return f"{answers}: {_place_in_words(Spot(explained.finding.file, explained.finding.line))}"
     if explained.spot is not None:
-        return f"{answers}: no finding explains it; the run parts from the example's at {_at(explained.spot)}"
+        return (
+            f"{answers}: no finding explains it; the run parts from the example's at {_place_in_words(explained.spot)}"
+        )
     return f"{answers}: no finding explains it"
 
 
@@ -125,7 +127,7 @@ def _counts(probe: Probe) -> str:
 
 
 def _failed(failure: Failure) -> str:
-    where = f" at {_at(failure.spot)}" if failure.spot is not None else ""
+    where = f" at {_place_in_words(failure.spot)}" if failure.spot is not None else ""
     outcome = "could not leave the sizes of the example open" if failure.fixed else "failed"
     return f"{WORDS[failure.mode]} {outcome}{where}: {_first(failure.error)}"
 
@@ -134,11 +136,11 @@ def _assumed(assumption: Assumption) -> str:
     symbols = ", ".join(f"{name} is '{symbol}'" for name, symbol in assumption.symbols.items())
     if len(assumption.symbols) == 1:
         symbols = f"'{next(iter(assumption.symbols.values()))}'"
-    where = ", ".join(_at(spot) for spot in assumption.spots)
+    where = ", ".join(_place_in_words(spot) for spot in assumption.spots)
     return f"{assumption.words} ({symbols} in the file)" + (f": {where}" if where else "")
 
 
-def _at(spot: Spot) -> str:
+def _place_in_words(spot: Spot) -> str:
     source = re.sub(r"""\s*#[^'"]*$""", "", linecache.getline(str(spot.file), spot.line)).strip().removesuffix(":")
     return f"{relative_path(spot.file)}:{spot.line} `{source}`"
 

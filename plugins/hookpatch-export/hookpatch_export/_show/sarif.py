@@ -47,7 +47,7 @@ def as_sarif(findings: Sequence[Finding], remarks: Iterable[Remark], folder: Pat
         {
             "level": "warning",
             "message": {"text": remark.text},
-            "locations": [_at(remark.file, folder, {"startLine": remark.line})],
+            "locations": [_location(remark.file, folder, {"startLine": remark.line})],
         }
         for remark in remarks
     ]
@@ -79,15 +79,15 @@ def _result(finding: Finding, rule: int, folder: Path) -> dict[str, Any]:
         "kind": "fail" if level != "none" else "informational",  # with any other kind the level is to be "none"
         "message": {"text": ". ".join(sentence for sentence in sentences if sentence)},
         "locations": [
-            _at(finding.file, folder, region) | {"logicalLocations": [{"fullyQualifiedName": finding.route[-1]}]}
+            _location(finding.file, folder, region) | {"logicalLocations": [{"fullyQualifiedName": finding.route[-1]}]}
             if finding.route
-            else _at(finding.file, folder, region)
+            else _location(finding.file, folder, region)
         ],
         "properties": {"route": list(finding.route)},
     }
 
 
-def _at(file: Path, folder: Path, region: dict[str, Any]) -> dict[str, Any]:
+def _location(file: Path, folder: Path, region: dict[str, Any]) -> dict[str, Any]:
     if file.is_relative_to(folder.resolve()):
         place = {"uri": file.relative_to(folder.resolve()).as_posix(), "uriBaseId": "ROOT"}
     else:

@@ -74,7 +74,7 @@ def _function(findings: Sequence[Finding], width: int | None) -> Iterator[Text]:
         alike = list(group)
         for _, repeats in groupby(alike, key=lambda finding: (finding.line, finding.kind, finding.construct)):
             yield from _line(list(repeats))
-        yield from _told(alike[0], width)
+        yield from _consequence_lines(alike[0], width)
         yield Text()
 
 
@@ -117,7 +117,7 @@ def _indent(finding: Finding) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _told(finding: Finding, width: int | None) -> Iterator[Text]:
+def _consequence_lines(finding: Finding, width: int | None) -> Iterator[Text]:
     rows = [(modes, text, "") for modes, text in by_consequence(finding.consequence)]
     if finding.instead:
         rows.append(("instead", finding.instead, "green"))

@@ -145,7 +145,7 @@ def _graphs(
         Side(graph, Labels(graph, leaves))
         for graph, leaves in zip((before, after), leaves_of(before, after, outer), strict=True)
     ]
-    Matching(*sides).run()
+    Matching(*sides).match_nodes()
     matches = dict(sorted(sides[0].matches.items()))
     differences = NodeDifferences(before, after, matches, outer)
     changed = {

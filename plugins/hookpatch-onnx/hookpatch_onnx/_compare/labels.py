@@ -51,7 +51,7 @@ class Labels:
                 [hash((self._from_inputs(index, last), self._from_outputs(index, last))) for index in range(len(last))]
             )
 
-    def same(self, ours: Iterable[str], theirs: Iterable[str], their_labels: Labels) -> Iterator[tuple[str, str]]:
+    def same_keys(self, ours: Iterable[str], theirs: Iterable[str], their_labels: Labels) -> Iterator[tuple[str, str]]:
         """Yield the pairs of inputs, or of outputs, that have the same key in both graphs."""
         names = {their_labels._leaves.get(name): name for name in theirs}
         return ((name, names[leaf]) for name in ours if (leaf := self._leaves.get(name)) in names)

@@ -90,7 +90,7 @@ class Matching:
         self._fresh: Final[deque[tuple[int, int]]] = deque()
         self._reach = _NOTHING
 
-    def run(self) -> None:
+    def match_nodes(self) -> None:
         """Match all nodes that can be matched."""
         whole: list[Key] = [
             lambda side, index: (side.labels.upstream[index], side.labels.downstream[index]),
@@ -107,13 +107,13 @@ class Matching:
         )
         self._by(lambda side, index: (side.labels.own[index], scope) if (scope := side.node(index).scope) else None)
         for reach in range(RADIUS, _OWN - 1, -1):
-            self._spread_all(reach)
+            self._spread_matches(reach)
         self._by(lambda side, index: (side.labels.around[1][index], side.node(index).label))
         for radius in range(RADIUS, 0, -1):
             self._by(lambda side, index, radius=radius: side.labels.around[radius][index])  # type: ignore[misc]  # a default binds it
         for radius in range(RADIUS, -1, -1):
             self._in_order(radius)
-        self._spread_all(_OPERATOR)
+        self._spread_matches(_OPERATOR)
         self._untangle()
 
     def _by(self, key: Key, as_many: bool = False) -> None:
@@ -158,13 +158,13 @@ class Matching:
         self._after.matches[match] = index
         self._fresh.append((index, match))
 
-    def _spread_all(self, reach: int) -> None:
+    def _spread_matches(self, reach: int) -> None:
         """Match neighbours of inputs, outputs and all matches if alike as far as ``reach``, and so on."""
         self._reach = reach
         ours, theirs = self._before.graph, self._after.graph
-        for mine, its in self._before.labels.same(ours.inputs, theirs.inputs, self._after.labels):
+        for mine, its in self._before.labels.same_keys(ours.inputs, theirs.inputs, self._after.labels):
             self._match_consumers(self._before.consumers(mine), self._after.consumers(its))
-        for mine, its in self._before.labels.same(ours.outputs, theirs.outputs, self._after.labels):
+        for mine, its in self._before.labels.same_keys(ours.outputs, theirs.outputs, self._after.labels):
             self._match_producers(mine, its)
         self._fresh.extend(self._before.matches.items())
         self._spread()

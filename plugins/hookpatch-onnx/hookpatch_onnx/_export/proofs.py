@@ -55,13 +55,13 @@ def prove(export: Export, program: torch.export.ExportedProgram) -> None:
     """
     if not any(region.refute is not None for region in export.regions.values()):
         return
-    problem = _run(export, program)
+    problem = _run_program(export, program)
     for receipt in export.receipts.values() if problem else ():
         if any(region.plugin == receipt.plugin and region.refute for region in export.regions.values()):
             receipt.remarks.append(f"compared with torch at the modules alone: {problem}")
 
 
-def _run(export: Export, program: torch.export.ExportedProgram) -> str:
+def _run_program(export: Export, program: torch.export.ExportedProgram) -> str:
     """Run the program; return the reason for a failure, empty after a success."""
     if program.example_inputs is None:
         return "the captured program has no example inputs"

@@ -87,7 +87,7 @@ def keep(receipts: Iterable[Receipt]) -> None:
         del texts[:-_KEPT]
 
 
-def kept(plugin: str) -> list[str]:
+def receipts_of(plugin: str) -> list[str]:
     """Return the receipts of a plugin, a line for each export, the last twenty."""
     return list(_receipts.get(plugin, ()))
 

@@ -49,7 +49,7 @@ class Place:
         """The version of ONNX's own operators in the model; torch may choose a higher one than requested."""
         return self.model.opset_imports[""]
 
-    def put(
+    def add_node(
         self,
         domain: str,
         op_type: str,
@@ -83,7 +83,7 @@ class Place:
     def constant(self, tensor: ir.TensorProtocol, name: str) -> ir.Value:
         """Return a value that holds a tensor: a new initializer, or a Constant inside a function."""
         if isinstance(self.graph, ir.Function):  # a function cannot read initializers of the model
-            return self.put("", "Constant", [], {"value": tensor})[0]
+            return self.add_node("", "Constant", [], {"value": tensor})[0]
         initializers = self.model.graph.initializers
         while name in initializers:
             name += "_"

@@ -41,10 +41,10 @@ def without_weights(model: memoryview) -> bytes:
     Raises:
         ValueError: the bytes are not in protobuf's encoding.
     """
-    return b"".join(_kept(model, 0, len(model), onnx.ModelProto.DESCRIPTOR))
+    return b"".join(_small_parts(model, 0, len(model), onnx.ModelProto.DESCRIPTOR))
 
 
-def _kept(view: memoryview, start: int, end: int, message: Any) -> list[bytes]:
+def _small_parts(view: memoryview, start: int, end: int, message: Any) -> list[bytes]:
     fields = list(fields_of(view, start, end))
     if message is _TENSOR and math.prod(dims_of(view, fields)) > SMALL:
         fields = [field for field in fields if field.number not in _DATA_NUMBERS]
@@ -54,7 +54,7 @@ def _kept(view: memoryview, start: int, end: int, message: Any) -> list[bytes]:
         if inner is None:
             parts.append(bytes(view[field.start : field.end]))
             continue
-        content = b"".join(_kept(view, field.payload, field.end, inner))
+        content = b"".join(_small_parts(view, field.payload, field.end, inner))
         parts += [number(field.number << 3 | 2), number(len(content)), content]
     return parts
 

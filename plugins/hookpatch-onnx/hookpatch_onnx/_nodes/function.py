@@ -53,7 +53,7 @@ def put_function(place: Place, domain: str, name: str, part: str, weights: Seque
     place.graph.remove(nodes)
     function = _new_function(place, domain, nodes, inputs, outputs)
     op_type = _add(place, function, name)
-    return place.put(domain, op_type, [*place.inputs, *outer], outputs=len(place.end.outputs))
+    return place.add_node(domain, op_type, [*place.inputs, *outer], outputs=len(place.end.outputs))
 
 
 def _inside(place: Place, marked: Sequence[ir.Value], weights: Sequence[str]) -> list[ir.Node]:

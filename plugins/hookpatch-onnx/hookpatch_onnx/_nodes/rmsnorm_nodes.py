@@ -51,7 +51,7 @@ def put_norm(
     else:
         is_standard = place.opset >= _OPSET_OF_RMS_NORMALIZATION
         domain, op_type = "", "RMSNormalization" if is_standard else "SimplifiedLayerNormalization"
-    y = place.put(domain, op_type, [x, _scale(place, norm, module, name, shape, inside)], axes)[0]
+    y = place.add_node(domain, op_type, [x, _scale(place, norm, module, name, shape, inside)], axes)[0]
     y.dtype, y.shape = _core.torch_dtype_to_onnx_dtype(inside), place.inputs[0].shape
     return [y if inside == norm.dtype else _cast(place, y, norm.dtype)]
 
@@ -68,7 +68,7 @@ def takes_weight(norm: RMSNorm, weight: torch.Tensor | None, dtype: torch.dtype)
 
 
 def _cast(place: Place, value: ir.Value, dtype: torch.dtype) -> ir.Value:
-    return place.put("", "Cast", [value], {"to": _core.torch_dtype_to_onnx_dtype(dtype).value})[0]
+    return place.add_node("", "Cast", [value], {"to": _core.torch_dtype_to_onnx_dtype(dtype).value})[0]
 
 
 def _scale(

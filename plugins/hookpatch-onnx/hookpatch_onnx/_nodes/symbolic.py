@@ -79,7 +79,7 @@ def declared_nodes(place: Place, function: type, args: Sequence[Any], part: str)
     return [
         value
         if value.producer() is not None and value not in results[:index] and value not in place.inputs
-        else place.put("", "Identity", [value])[0]
+        else place.add_node("", "Identity", [value])[0]
         for index, value in enumerate(results)
     ]
 
@@ -105,7 +105,7 @@ def _take_over(place: Place, node: torch._C.Node, values: _Values, part: str, gr
     attributes = [_attribute(place, node, name, part) for name in node.attributeNames()]
     attributes += _graphs(place, node, values, part)
     outputs = list(node.outputs())
-    copies = place.put(
+    copies = place.add_node(
         "" if domain == "onnx" else domain, op_type, inputs, attributes, outputs=len(outputs), graph=graph
     )
     for old, value in zip(outputs, copies, strict=True):
@@ -135,7 +135,7 @@ def _graphs(place: Place, node: torch._C.Node, values: _Values, part: str) -> li
         own = {value for inner_node in graph for value in inner_node.outputs}
         for old in block.outputs():  # a graph returns values of its own
             value = inner_values[old.unique()]
-            graph.outputs.append(value if value in own else place.put("", "Identity", [value], graph=graph)[0])
+            graph.outputs.append(value if value in own else place.add_node("", "Identity", [value], graph=graph)[0])
         attributes.append(ir.AttrGraph(name, graph))
     return attributes
 

@@ -27,7 +27,7 @@ class Observed:
         self.names: Final[dict[str, str]] = {}
         self.returned: str | None = None
 
-    def run(self, code: CodeType, call: Callable[[], object]) -> object:
+    def run_and_record(self, code: CodeType, call: Callable[[], object]) -> object:
         """Run a call, and record the types of each run of a function's code."""
 
         def record(frame: FrameType, event: str, result: object) -> None:

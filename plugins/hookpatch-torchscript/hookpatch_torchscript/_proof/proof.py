@@ -150,7 +150,7 @@ def _observed(obj: Any, function: FunctionType, answers: Sequence[tuple[tuple[An
     observed = Observed()
     for arguments, _ in answers[:1]:
         called = _copy(obj)
-        observed.run(function.__code__, lambda: _answer(called, arguments))  # noqa: B023 - called at once
+        observed.run_and_record(function.__code__, lambda: _answer(called, arguments))  # noqa: B023 - called at once
     return observed
 
 

@@ -45,7 +45,7 @@ def tree(record: Record) -> Tree:
     ended = "failed after" if failure else "scripted in"
     head = Text.assemble(("torch.jit.script", "dim"), " ", (record.name, "bold"), f"  {ended} ")
     head.append(_time(record.seconds), "red" if failure else "green")
-    head.append(_at(record.called_at, "  called at "), "dim")
+    head.append(_place_in_words(record.called_at, "  called at "), "dim")
     root = Tree(head, guide_style="dim")
     nodes: dict[str, Tree] = {}
     for module in record.modules:
@@ -70,7 +70,7 @@ def _fill(node: Tree, module: Module, record: Record) -> None:
 def _module(module: Module) -> Text:
     text = Text.assemble((f"{module.path}  " if module.path else "", "cyan"), (module.class_name, "bold"))
     if not module.defined_in.startswith(_TORCH):
-        text.append(_at(module.place, "  "), "dim")
+        text.append(_place_in_words(module.place, "  "), "dim")
     origin = (
         f"type shared with {module.shared_with or 'the model'}"
         if module.origin == "shared"
@@ -104,7 +104,7 @@ def _methods(methods: Iterable[Method]) -> Table:
     table = _table(5)
     for method in methods:
         came = (
-            f"called in {method.reached_from or '?'}{_at(method.reached_at, ', ')}"
+            f"called in {method.reached_from or '?'}{_place_in_words(method.reached_at, ', ')}"
             if method.why is None
             else method.why
         )
@@ -115,7 +115,7 @@ def _methods(methods: Iterable[Method]) -> Table:
         table.add_row(
             Text(state, "green" if method.compiled else "red"),
             Text(method.name, "bold"),
-            Text(_at(method.place, ""), "dim"),
+            Text(_place_in_words(method.place, ""), "dim"),
             Text(came),
             Text(took, "dim"),
         )
@@ -135,7 +135,7 @@ def _end(record: Record) -> str:
     return f"\n{message}" if message else ""
 
 
-def _at(place: Place | None, before: str) -> str:
+def _place_in_words(place: Place | None, before: str) -> str:
     """Return the file name and the line; the note and the JSON have the whole path."""
     return "" if place is None else f"{before}{place.file.replace(chr(92), '/').rpartition('/')[2]}:{place.line}"
 

@@ -27,7 +27,7 @@ def failure_of(error: BaseException, recorder: Recorder) -> Failure:
         error: the error, while the call raises it.
         recorder: the recorder of the call.
     """
-    message, steps = _said(error), recorder.failed_in or tuple(recorder.steps)
+    message, steps = _text_of(error), recorder.failed_in or tuple(recorder.steps)
     functions = [function for step in reversed(steps) for function in step.functions]
     quote = next((quote for quote in quoted(message) if not quote.on_the_way), None)
     row = next((step.row for step in reversed(steps) if step.row is not None), None)
@@ -89,10 +89,10 @@ def _because_of_value(failure: Failure, row: Module | None, recorder: Recorder) 
         return replace(
             failure, problem=f"{failure.problem}; the class of the value does not compile: {inner.problem}{location}"
         )
-    return _not_there(failure, type(module)) if failure.problem == NOT_THERE else failure
+    return _with_missing_attribute(failure, type(module)) if failure.problem == NOT_THERE else failure
 
 
-def _not_there(failure: Failure, cls: type) -> Failure:
+def _with_missing_attribute(failure: Failure, cls: type) -> Failure:
     """Explain why an attribute in the source is missing on the instance."""
     if failure.set_at is not None:
         problem = "the line that assigns the attribute did not run for this instance"
@@ -120,7 +120,7 @@ def _set_at(attribute: str, row: Module, recorder: Recorder) -> Place | None:
     return assignment(cls, attribute)
 
 
-def _said(error: BaseException) -> str:
+def _text_of(error: BaseException) -> str:
     try:
         return str(error).strip()
     except Exception:  # torch's FrontendError computes its text in __str__, which may fail

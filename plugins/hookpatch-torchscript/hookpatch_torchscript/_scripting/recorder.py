@@ -166,7 +166,7 @@ class Recorder:
         path = self.row.path if self.row else None
         method = Method(name_of(function), "method", path, place_of(function), name, place)
         self._look_for_decorators(function)
-        return self._one(method, "called", function, wrapped, args, kwargs)
+        return self._record_method(method, "called", function, wrapped, args, kwargs)
 
     def reached(self, wrapped: Callable[..., Any], _: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run try_compile_fn or _recursive_compile_class; an argument holds the line of the call."""
@@ -191,7 +191,7 @@ class Recorder:
         self._look_for_decorators(obj)
         if place is None:
             method.why = "asked for"
-        return self._one(method, "function", obj, wrapped, args, kwargs)
+        return self._record_method(method, "function", obj, wrapped, args, kwargs)
 
     def script_class(
         self, wrapped: Callable[..., Any], _: object, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -202,11 +202,11 @@ class Recorder:
         place, self._loc = self._loc, None
         caller = next((function for step in reversed(self.steps) for function in step.functions), None)
         method = Method(name_of(args[0]), "class", None, place_of(args[0]), name_of(caller) if caller else None, place)
-        return self._one(method, "function", args[0], wrapped, args, kwargs)
+        return self._record_method(method, "function", args[0], wrapped, args, kwargs)
 
     # --- shared by the wrappers
 
-    def _one(self, method: Method, step: str, target: Any, wrapped: Any, args: Any, kwargs: Any) -> Any:
+    def _record_method(self, method: Method, step: str, target: Any, wrapped: Any, args: Any, kwargs: Any) -> Any:
         self.record.methods.append(method)
         method.compiled = False
         functions = _functions_of(target)

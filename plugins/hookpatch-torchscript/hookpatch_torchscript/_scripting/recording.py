@@ -144,12 +144,12 @@ def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
     if traceback is None:
         return None
     tail, frame = _without_ours(traceback.tb_next), traceback.tb_frame
-    if _is_ours(frame) or "[hookpatch" in frame.f_code.co_name:
+    if _is_frame_of_hookpatch(frame) or "[hookpatch" in frame.f_code.co_name:
         return tail
     return TracebackType(tail, frame, traceback.tb_lasti, traceback.tb_lineno)
 
 
-def _is_ours(frame: FrameType) -> bool:
+def _is_frame_of_hookpatch(frame: FrameType) -> bool:
     package = frame.f_globals.get("__name__", "").partition(".")[0]
     return package in ("hookpatch", "hookpatch_torchscript")
 
@@ -176,7 +176,7 @@ def _caller() -> FrameType | None:
     while frame is not None and not (nested and caller):
         above = frame.f_back
         if frame.f_globals.get("__name__") == _SCRIPT:
-            while above is not None and (above.f_globals.get("__name__") == _SCRIPT or _is_ours(above)):
+            while above is not None and (above.f_globals.get("__name__") == _SCRIPT or _is_frame_of_hookpatch(above)):
                 above = above.f_back
             caller = above
         frame = above

@@ -32,7 +32,7 @@ _LAST_PYTHON: Final = (3, 13)  # the last version with support for torch.jit
 def patches(recorder: Recorder) -> list[hookpatch.Patch]:
     """Return the patches that record torch's calls. Functions missing in the installed torch are left out."""
     why = "records the steps of torch.jit.script for script_explain"
-    present = [(address, tell) for address, tell in _OF_TORCH.items() if _is_there(address)]
+    present = [(address, tell) for address, tell in _OF_TORCH.items() if _exists(address)]
     return [hookpatch.wrap(address, _bound(recorder, tell), required=False, why=why) for address, tell in present]
 
 
@@ -46,14 +46,14 @@ def limits(version: str, python: tuple[int, ...] = sys.version_info[:2]) -> list
     lines = []
     if python[:2] > _LAST_PYTHON:
         lines.append(f"torch {version} does not support torch.jit on Python {python[0]}.{python[1]}: it may break")
-    missing = [address for address in _OF_TORCH if not _is_there(address)]
+    missing = [address for address in _OF_TORCH if not _exists(address)]
     return lines + [
         f"torch {version} lacks the function {address}: its steps are missing from the explanation"
         for address in missing
     ]
 
 
-def _is_there(address: str) -> bool:
+def _exists(address: str) -> bool:
     module, _, path = address.partition(":")
     try:
         attrgetter(path)(importlib.import_module(module))

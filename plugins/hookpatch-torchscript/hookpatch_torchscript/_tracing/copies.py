@@ -33,7 +33,9 @@ class Original:
         self._copy: Final = copied(called, memo)
         originals = memo.get(id(memo), [])  # where copy.deepcopy keeps the objects that were copied
         self._parameters: Final = [
-            _Kept(memo[id(original)], original) for original in originals if isinstance(original, torch.nn.Parameter)
+            _TensorContent(memo[id(original)], original)
+            for original in originals
+            if isinstance(original, torch.nn.Parameter)
         ]
         self.ours: Final = {
             id(original): memo[id(original)] for original in originals if isinstance(original, torch.nn.Parameter)
@@ -75,16 +77,16 @@ class Traced:
         if script:
             graph, theirs = torch._C._jit_pass_lower_graph(graph, traced._c)
         self._state: Final[list[torch.Tensor]] = []
-        snapshots: list[_Kept] = []
+        snapshots: list[_TensorContent] = []
         for their in theirs:
             ours = original.ours.get(id(their))
             if ours is None:
                 ours = their.detach().clone().requires_grad_(their.requires_grad)
-                snapshots.append(_Kept(ours, their.detach()))
+                snapshots.append(_TensorContent(ours, their.detach()))
             self._state.append(ours)
         for node in _constants(graph):  # the copy of a graph shares them with the graph
             node.t_("value", node.t("value").detach().clone())
-            snapshots.append(_Kept(node.t("value"), node.t("value").clone()))
+            snapshots.append(_TensorContent(node.t("value"), node.t("value").clone()))
         self._kept: Final = snapshots
         self._run: Final = torch._C._create_function_from_graph("forward", graph)
 
@@ -117,9 +119,9 @@ def copied(target: Any, memo: Memo) -> Any:
         )
     if isinstance(target, torch.nn.Module):
         for module in target.modules():
-            memo.update({id(value): _held(value) for value in vars(module).values() if _has_no_copy(value)})
+            memo.update({id(value): _owned_tensor(value) for value in vars(module).values() if _has_no_copy(value)})
     if isinstance(target, ModuleType) or _has_no_copy(target):
-        return _held(target)
+        return _owned_tensor(target)
     return copy.deepcopy(target, memo)
 
 
@@ -128,7 +130,7 @@ def _has_no_copy(value: object) -> bool:
     return isinstance(value, _SHARED) or (isinstance(value, torch.Tensor) and not value.is_leaf)
 
 
-def _held(value: Any) -> Any:
+def _owned_tensor(value: Any) -> Any:
     return value.detach().clone().requires_grad_() if isinstance(value, torch.Tensor) else value
 
 
@@ -169,7 +171,7 @@ def _constants(block: Any) -> Iterator[Any]:
 
 
 @final
-class _Kept:
+class _TensorContent:
     """A tensor of a copy, with the content to restore."""
 
     def __init__(self, ours: torch.Tensor, before: torch.Tensor) -> None:

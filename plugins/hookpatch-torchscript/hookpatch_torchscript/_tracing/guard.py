@@ -96,7 +96,7 @@ def compared(traced: Any, call: Call, method: str, probes: int, tolerance: Toler
             if isinstance(search, str):
                 return Verdict(name, place, unchecked=search, scanned=SCANNED)
             tried, refused = search.tried, search.refused
-            disagreements = _told(search, call)
+            disagreements = _disagreements_to_report(search, call)
         except Exception as error:  # any error: the program must not fail
             return Verdict(name, place, unchecked=f"{type(error).__name__}: {_first(error)}", scanned=SCANNED)
     return Verdict(name, place, tried, refused, tuple(disagreements), scanned=SCANNED)
@@ -135,7 +135,7 @@ def _searched(traced: Any, call: Call, method: str, probes: int, tolerance: Tole
     return search
 
 
-def _told(search: Search, call: Call) -> list[Disagreement]:
+def _disagreements_to_report(search: Search, call: Call) -> list[Disagreement]:
     """Return the disagreements: of those with one deciding line, the smallest found."""
     candidates: list[Found | Refusal] = [*search.disagreements, *search.refusals]
     of_example = [candidate for candidate in candidates if not candidate.changes]

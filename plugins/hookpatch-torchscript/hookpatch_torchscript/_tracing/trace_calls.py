@@ -61,7 +61,7 @@ def _wrapper(name: str, calls: Callable[..., dict[str, Any]], compare: Compare, 
             before = _calls(calls, wrapped, args, kwargs)  # copies, since tracing may write into the example
             traced = wrapped(*args, **kwargs)
             if _is_traced(traced, before):
-                _tell(name, [compare(traced, call, method) for method, call in before.items()], fail)
+                _warn_or_fail(name, [compare(traced, call, method) for method, call in before.items()], fail)
             return traced
         finally:
             _running.reset(token)
@@ -135,7 +135,7 @@ def _is_traced(traced: Any, calls: Mapping[str, Any]) -> bool:
     return isinstance(traced, script) and not any(isinstance(call.called, script) for call in calls.values())
 
 
-def _tell(name: str, verdicts: Sequence[Any], fail: bool) -> None:
+def _warn_or_fail(name: str, verdicts: Sequence[Any], fail: bool) -> None:
     place = _caller()
     disagreeing = [verdict for verdict in verdicts if verdict.disagreements]
     if fail and disagreeing:

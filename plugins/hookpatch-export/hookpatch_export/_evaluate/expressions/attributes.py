@@ -76,7 +76,7 @@ def _attribute(frame: Frame, node: ast.AST, owner: Value, name: str, default: Va
 def _of_known(frame: Frame, node: ast.AST, owner: Known, name: str, default: Value | None) -> Value:
     obj = owner.obj
     written = frame.walk.written(obj, name)
-    value = _held(frame, node, owner, name)
+    value = _attribute_of_object(frame, node, owner, name)
     if value is not None:
         return value if written is None else join([value, written])
     if written is not None:
@@ -86,7 +86,7 @@ def _of_known(frame: Frame, node: ast.AST, owner: Known, name: str, default: Val
     return Bound(Known(name), (owner,)) if isinstance(obj, PLAIN) else UNKNOWN
 
 
-def _held(frame: Frame, node: ast.AST, owner: Known, name: str) -> Value | None:
+def _attribute_of_object(frame: Frame, node: ast.AST, owner: Known, name: str) -> Value | None:
     obj = owner.obj
     if isinstance(obj, torch.nn.Module):
         for group in ("_parameters", "_buffers", "_modules"):

@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any, Final
 
 from hookpatch_export._evaluate.statements.parameters import bind, defaults_of
-from hookpatch_export._evaluate.statements.statement import run
+from hookpatch_export._evaluate.statements.statement import walk_block
 from hookpatch_export._findings.finding import Kind
 from hookpatch_export._frames.frame import Frame
 from hookpatch_export._frames.source import NotReadable, read
@@ -96,7 +96,7 @@ class Functions:
         caller.calls[inner] = None
         self._stack.append((code, key))
         try:
-            result = _run(inner)
+            result = _result_of(inner)
         except Exception as error:  # a defect of the scan must not stop an export
             caller.walk.report_not_read(
                 caller, node, name, f"the scan stumbled over it: {type(error).__name__}: {error}"
@@ -139,10 +139,10 @@ def _not_known(arguments: Iterable[Value]) -> Value:
     return Tensor() if any(map(has_tensor, arguments)) else UNKNOWN
 
 
-def _run(frame: Frame) -> Value:
+def _result_of(frame: Frame) -> Value:
     if isinstance(frame.node, ast.Lambda):
         return frame.walk.value(frame, frame.node.body)
-    if run(frame, frame.node.body):
+    if walk_block(frame, frame.node.body):
         frame.returned.append(NONE)
     if frame.yielded:
         return Seq(None, join(frame.yielded), Kind.CONFIG)

@@ -17,16 +17,16 @@ from hookpatch_export._values.questions import content_kind, truth, truth_kind
 from hookpatch_export._values.value import NONE, Instance, Local, TrueIn, Value
 
 
-def run(frame: Frame, statements: list[ast.stmt]) -> bool:
+def walk_block(frame: Frame, statements: list[ast.stmt]) -> bool:
     """Walk a block.
 
     Returns:
         True if the code after the block is reached.
     """
-    return all(_run(frame, statement) for statement in statements)
+    return all(_walk_statement(frame, statement) for statement in statements)
 
 
-def _run(frame: Frame, node: ast.stmt) -> bool:
+def _walk_statement(frame: Frame, node: ast.stmt) -> bool:
     match node:
         case ast.Expr():
             value(frame, node.value)
@@ -61,7 +61,7 @@ def _run(frame: Frame, node: ast.stmt) -> bool:
                 entered = value(frame, item.context_expr)
                 if item.optional_vars is not None:
                     assign(frame, item.optional_vars, entered)
-            return run(frame, node.body)
+            return walk_block(frame, node.body)
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             frame.variables[node.name] = Local(node, frame, default_values(frame, node.args))
         case ast.Break() | ast.Continue():
@@ -80,7 +80,7 @@ def _run(frame: Frame, node: ast.stmt) -> bool:
 
 def _if(frame: Frame, node: ast.If) -> bool:
     if isinstance(node.test, ast.Constant):
-        return run(frame, node.body if node.test.value else node.orelse)
+        return walk_block(frame, node.body if node.test.value else node.orelse)
     decided = Kind.SAFE
     undecided: list[Kind] = []
     ends: list[tuple[dict[str, Value], frozenset[str]]] = []
@@ -99,7 +99,7 @@ def _if(frame: Frame, node: ast.If) -> bool:
             frame.variables = before
             frame.variables = narrowed(frame, node.test, holds)
             with frame.only_in(modes):
-                if run(frame, block):
+                if walk_block(frame, block):
                     ends.append((frame.variables, frame.modes))
     kind = max(undecided, default=decided)
     checks = not node.orelse and isinstance(node.body[-1], ast.Raise)
@@ -121,13 +121,13 @@ def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> bool:
     for variable in rounds:
         start = dict(frame.variables)
         assign(frame, node.target, variable)
-        run(frame, node.body)
+        walk_block(frame, node.body)
         frame.variables = join_variables([start, frame.variables, *frame.exits], whole.length)
         frame.exits = []
     if not complete:
         frame.variables = join_variables([before, frame.variables], whole.length)
     frame.exits = outer
-    return run(frame, node.orelse)
+    return walk_block(frame, node.orelse)
 
 
 def _while(frame: Frame, node: ast.While) -> bool:
@@ -144,13 +144,13 @@ def _while(frame: Frame, node: ast.While) -> bool:
             break
         frame.variables = narrowed(frame, node.test, True)
         start = frame.variables
-        run(frame, node.body)
+        walk_block(frame, node.body)
         ends += frame.exits
         frame.exits = []
         frame.variables = join_variables([start, frame.variables], kind)
     frame.exits = outer
     frame.variables = join_variables([*ends, frame.variables])
-    return run(frame, node.orelse)
+    return walk_block(frame, node.orelse)
 
 
 def _assert(frame: Frame, node: ast.Assert) -> None:
@@ -172,7 +172,7 @@ def _match(frame: Frame, node: ast.Match) -> bool:
         if case.guard is not None:
             outcome = test(frame, case.guard)
             frame.report(case.guard, "case", truth_kind(outcome))
-        if run(frame, case.body):
+        if walk_block(frame, case.body):
             ends.append(frame.variables)
     last = node.cases[-1]
     if not (isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None and last.guard is None):
@@ -191,17 +191,17 @@ def _try(frame: Frame, node: ast.Try | ast.TryStar) -> bool:
     frame.report(node, "try", Kind.CONFIG)
     before, returned = dict(frame.variables), len(frame.returned)
     ends = []
-    if run(frame, [*node.body, *node.orelse]):
+    if walk_block(frame, [*node.body, *node.orelse]):
         ends.append(frame.variables)
     if any(isinstance(result, TrueIn) for result in frame.returned[returned:]):
         # The block asks about the capture: an error of torch there is no case of its own.
-        return run(frame, node.finalbody) and bool(ends)
+        return walk_block(frame, node.finalbody) and bool(ends)
     during = join_variables([before, frame.variables])
     for handler in node.handlers:
         frame.variables = dict(during)
         if handler.name:
             frame.variables[handler.name] = Instance(Exception)
-        if run(frame, handler.body):
+        if walk_block(frame, handler.body):
             ends.append(frame.variables)
     frame.variables = join_variables(ends) if ends else during
-    return run(frame, node.finalbody) and bool(ends)
+    return walk_block(frame, node.finalbody) and bool(ends)

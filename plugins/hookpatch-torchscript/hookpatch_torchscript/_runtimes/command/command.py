@@ -64,7 +64,7 @@ def runtimes_command(
         check(plot)
     out = console()
     tell: Tell = (lambda _: None) if as_json_ else (lambda comparison: show(comparison, out))
-    comparisons, refused = _all(plan, settings, tell)
+    comparisons, refused = _comparisons(plan, settings, tell)
     notes = [*left_out(plan.modes, sys.version_info[:2]), *refused]
     for note in notes:
         sys.stderr.write(f"hookpatch: {note}\n")
@@ -98,7 +98,7 @@ def status_of(comparisons: Sequence[Comparison], are_modes_named: bool) -> int:
     return FAILED if wrong or (are_modes_named and any(result.status == "failed" for result in results)) else 0
 
 
-def _all(plan: Plan, settings: Sequence[Setting], tell: Tell) -> tuple[list[Comparison], list[str]]:
+def _comparisons(plan: Plan, settings: Sequence[Setting], tell: Tell) -> tuple[list[Comparison], list[str]]:
     """Return the comparison of each setting, shown when ready, and a line for each missing device.
 
     Raises:

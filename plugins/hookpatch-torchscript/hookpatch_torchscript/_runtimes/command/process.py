@@ -16,7 +16,7 @@ from hookpatch_torchscript._runtimes.jobs.job import Difference, Job, Refusal, R
 _CHILD: Final = "hookpatch_torchscript._runtimes"  # its __main__ does a job
 
 
-def run(job: Job) -> Reply:
+def run_job(job: Job) -> Reply:
     """Do a job in a child process; the output of the process is read only after a crash."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as printed:
         path = Path(folder) / "reply.json"

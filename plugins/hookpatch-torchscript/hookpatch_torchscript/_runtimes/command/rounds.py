@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from hookpatch_torchscript._runtimes.command.process import run
+from hookpatch_torchscript._runtimes.command.process import run_job
 from hookpatch_torchscript._runtimes.jobs.job import EAGER, Job, Plan, Refusal, Setting, Trial
 from hookpatch_torchscript._runtimes.jobs.result import Comparison, joined
 
@@ -36,7 +36,7 @@ def compare(plan: Plan, setting: Setting, tell: Tell) -> Comparison | Refusal:
             if mode not in remaining:
                 continue
             tell(mode, number)
-            completed = run(Job(plan.factory, mode, setting, plan.threads, plan.seconds))
+            completed = run_job(Job(plan.factory, mode, setting, plan.threads, plan.seconds))
             if isinstance(completed.outcome, Refusal):
                 return completed.outcome
             machine = machine or completed.machine

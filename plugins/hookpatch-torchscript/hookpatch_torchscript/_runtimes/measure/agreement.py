@@ -40,12 +40,12 @@ def difference(eager: list[tuple[str, Tensor]], answer: list[tuple[str, Tensor]]
     if not eager:
         raise OtherAnswerError("eager returns no tensor to compare")
     return max(
-        (_of_one(name, expected, actual) for (name, expected), (_, actual) in zip(eager, answer, strict=True)),
+        (_difference_of(name, expected, actual) for (name, expected), (_, actual) in zip(eager, answer, strict=True)),
         key=_badness,
     )
 
 
-def _of_one(name: str, eager: Tensor, actual: Tensor) -> Difference:
+def _difference_of(name: str, eager: Tensor, actual: Tensor) -> Difference:
     if eager.shape != actual.shape:
         raise OtherAnswerError(
             f"{name}: eager's shape is {list(eager.shape)}, the mode's shape is {list(actual.shape)}"

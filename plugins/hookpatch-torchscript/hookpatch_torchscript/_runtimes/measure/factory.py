@@ -41,7 +41,7 @@ def build(word: str, batch: int) -> Built:
     Raises:
         FactoryError: the factory is not found, cannot be imported or called, or returns another type.
     """
-    factory = _found(word)
+    factory = _factory_named(word)
     if not callable(factory) or isinstance(factory, torch.nn.Module | type):
         kind = f"the class {factory.__name__}" if isinstance(factory, type) else f"of type {type(factory).__name__}"
         raise FactoryError(f"is {kind}; name a function that takes a batch size and returns (model, inputs)")
@@ -71,7 +71,7 @@ def _checked(returned: Any) -> Built:
     return Built(model, inputs, keywords)
 
 
-def _found(word: str) -> Any:
+def _factory_named(word: str) -> Any:
     try:
         return named(word)
     except NotNamed as lack:

@@ -98,11 +98,11 @@ def _trial(job: Job, built: Built) -> Trial:
     except OtherAnswerError as error:
         return Trial("differs", str(error))
     if gap.relative > gap.tolerance:
-        return Trial("differs", _said(job, gap), difference=gap)
+        return Trial("differs", _gap_in_words(job, gap), difference=gap)
     return Trial("ok", None, preparation, tuple(times), preparing, running, gap)
 
 
-def _said(job: Job, gap: Difference) -> str:
+def _gap_in_words(job: Job, gap: Difference) -> str:
     if job.mode == EAGER:
         apart = f"{gap.output}: {gap.absolute:.2g} apart"
         return f"the model answers the same input in two ways ({apart}), and no mode can be compared"

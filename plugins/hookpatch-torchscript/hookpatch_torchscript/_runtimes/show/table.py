@@ -81,8 +81,8 @@ def _table(comparison: Comparison, timed: list[Result], roomy: bool) -> Table:
             figures.spread(result),
             figures.digits(comparison.throughput(result)),
             figures.times(comparison.speed_up(result)),
-            _more(result.preparing),
-            _more(result.running),
+            _added_size(result.preparing),
+            _added_size(result.running),
             *(["-" if apart is None else f"{apart:.0e}" if apart else "0"] if roomy else []),
         ]
         table.add_row(Text(result.mode, "cyan"), *cells, style="bold green" if best else "")
@@ -117,5 +117,5 @@ def _high(result: Result) -> float:
     return result.quartiles[1] if result.quartiles is not None else result.median or 0.0
 
 
-def _more(value: int | None) -> str:
+def _added_size(value: int | None) -> str:
     return "-" if value is None else f"+{figures.size(value)}"

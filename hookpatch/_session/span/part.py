@@ -7,7 +7,7 @@ from typing import NamedTuple, final
 
 
 @final
-class Also(NamedTuple):
+class SessionPart(NamedTuple):
     """Functions to begin and end a part with a session; both take the session's number.
 
     ``end`` may be called without ``begin``, and again. ``begin_again`` and ``end_again`` do the same on the road, or
