@@ -2,12 +2,15 @@
 
     python tests/wild/hand_written.py docs/reference/hand-written.md
 
-rewrites the text between the marks of the page from hand_written.toml.
+rewrites the text between the marks of the page from hand_written.toml. Without the page the script applies the directly
+said patches to the installed libraries, each by itself, and prints the results as JSON.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib
+import json
 import sys
 import tomllib
 from collections import Counter
@@ -126,7 +129,31 @@ def figures() -> str:
     return "\n".join(lines) + "\n"
 
 
-if __name__ == "__main__":
+def on_installed_libraries() -> dict[str, str]:
+    """Apply each directly said patch of an importable module, and return the state, or the error, of each declaration.
+
+    Left out are objects at hand, and edits, as the table shortens the pieces of source.
+    """
+    states = {}
+    for text in (text for row in patches() if row.how == "directly" for text in row.said):
+        patch = declared(text)
+        if patch.module is None or patch.of is not None or patch.verb == "edit":
+            continue
+        try:
+            importlib.import_module(patch.module.partition("*")[0].rstrip("."))
+        except ImportError:
+            continue
+        try:
+            with hookpatch.active(patch, children="local") as session:
+                states[text] = session.report().patches[0].state
+        except hookpatch.errors.HookpatchError as error:
+            states[text] = type(error).__name__
+    return states
+
+
+if __name__ == "__main__" and not sys.argv[1:]:
+    print(json.dumps(on_installed_libraries()))
+elif __name__ == "__main__":
     page = Path(sys.argv[1])
     head, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     page.write_text(head + BEGIN + figures() + END + rest.partition(END)[2], encoding="utf-8")

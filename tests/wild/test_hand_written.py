@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import json
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -451,3 +453,17 @@ def test_a_declaration_works(key: tuple[str, int], modules: dict[str, ModuleType
     # The attribute of a module comes back as the last; an entry of a mapping comes back in place.
     moved = str(made[0].target).partition(":")[2] if made[0].verb == "remove" else ""
     assert [place for snapshot in snapshots for place in snapshot.changed(moved)] == []
+
+
+@pytest.mark.model
+@pytest.mark.once
+def test_declarations_fit_the_installed_libraries() -> None:
+    """torch, transformers, urllib3, boto3 and other installed libraries have the places of the declarations."""
+    script = [sys.executable, "-W", "ignore", str(PAGE.parents[2] / "tests" / "wild" / "hand_written.py")]
+    completed = subprocess.run(script, capture_output=True, text=True, timeout=600)
+    assert completed.returncode == 0, completed.stderr
+    states = json.loads(completed.stdout.splitlines()[-1])
+    refused = {text for text, state in states.items() if state not in ("applied", "skipped", "waiting")}
+    unfit = {'wrap("tempfile:_TemporaryFileCloser.cleanup", with_fake_unlink)'}  # a method of Python 3.12
+    assert refused == (unfit if sys.version_info < (3, 12) else set())
+    assert sum(state == "applied" for state in states.values()) >= 40
