@@ -340,9 +340,7 @@ class Place:
         """Return True if a foreign value that does not call our stand-in is in the slot or at the target of a layer."""
         if layer not in self.layers or layer.is_left_out:
             return False
-        with suppress(Locked):
-            self._put(self.wanted)
-        if self.content is not self.held and not leads(self.content, [self.held, *self._mine]):
+        if self._is_past([self.wanted, *self._values_of(layer)]):
             return True
         if layer.home is None:
             return False
@@ -350,8 +348,20 @@ class Place:
         if home.content is own or home.content is value:
             return False
         if home.layers and home.beneath() is value:
-            return home.is_overwritten(home.layers[0])
+            return home._is_past([home.wanted, value])
         return not leads(home.content, [value])
+
+    def _is_past(self, wanted: Sequence[Thing]) -> bool:
+        """Return True if the slot holds a foreign value that does not call a wanted value."""
+        with suppress(Locked):
+            self._put(self.wanted)
+        return self.content not in [self.held, *self._mine] and not leads(self.content, wanted)
+
+    def _values_of(self, layer: Layer) -> list[Thing]:
+        """Return our values that run or hold a layer: a foreign value that leads to another of ours overwrites."""
+        runs: list[Thing] = [value for value in self._mine if isinstance(value, Ours) and layer in value.layers]
+        given = [] if layer.attempt.value is None else [layer.attempt.value]
+        return [*runs, *given, *layer.attempt.derived.values()]
 
     def refresh(self) -> None:
         """Lay the layers over the value that the slot holds now."""

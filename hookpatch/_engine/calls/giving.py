@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 from hookpatch._engine.calls.trampoline import Wrapper
 
-# An argument that another layer injects: the name, a test for the injected value, and an object that is true while the
-# layer injects.
-Given: TypeAlias = tuple[str, Callable[[Any], bool], object]
+# An argument that another layer injects: the name, a test of a value and the object of a method's call for the injected
+# value, and an object that is true while the layer injects.
+Given: TypeAlias = tuple[str, Callable[[Any, Any], bool], object]
 
 
 def injecting(
@@ -38,7 +38,8 @@ def injecting(
         values = {name: _fresh(value) for name, value in arguments.items()}
         for name, is_it, is_on in outside:
             # By the value: a call that began before the other layer was applied lacks the injected value.
-            if is_on and name in values and any(map(is_it, present(name, args, kwargs))):
+            of = args[0] if before and args else None
+            if is_on and name in values and any(is_it(value, of) for value in present(name, args, kwargs)):
                 del values[name]
         if len(args) < least:
             return wrapped(*args, **{**kwargs, **values})

@@ -13,7 +13,7 @@ from types import FunctionType, MethodType
 from typing import Any, Final, final
 
 from hookpatch._engine.calls.trampoline import Trampoline
-from hookpatch._engine.instances.meant import IsMeant
+from hookpatch._engine.instances.meant import Meant
 from hookpatch._engine.patch.patch import MAKING_VERBS, Patch, Wrapper
 from hookpatch._engine.slots.slot import inner
 
@@ -27,10 +27,24 @@ def goes_into_class(patch: Patch) -> bool:
 class OnlyFor:
     """The only instances for which a layer in the slot of the class is in effect."""
 
-    __slots__ = ("takes",)
+    __slots__ = ("_meant", "takes")
 
-    def __init__(self, takes: IsMeant) -> None:
-        self.takes: Final = takes
+    def __init__(self, meant: Meant, owner: type, name: str) -> None:
+        """Take the instances, and the method ``name`` of the class ``owner``."""
+        self._meant: Final = meant
+        self.takes: Final = meant.test_for(owner, name)
+
+    def is_for(self, value: Any) -> bool:
+        """See ``Only``."""
+        return self._meant.takes(value)
+
+    def covers(self, other: OnlyFor) -> bool:
+        """See ``Only``."""
+        return self._meant.covers(other._meant)
+
+    def meets(self, other: OnlyFor) -> bool:
+        """See ``Only``."""
+        return self._meant.meets(other._meant)
 
     def around(self, wrapper: Wrapper) -> Wrapper:
         """Return a wrapper that passes calls through for unmeant instances."""

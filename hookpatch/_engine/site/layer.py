@@ -35,6 +35,15 @@ class Only(Protocol):
     def takes(self) -> Callable[[Any], bool]:
         """Return True for an object with the layer in effect."""
 
+    def is_for(self, value: Any) -> bool:
+        """Return True for an object with the patch in effect, in whatever slot the layer for the object lies."""
+
+    def covers(self, other: Any) -> bool:
+        """Return True if the layer is in effect for all objects of another ``Only``."""
+
+    def meets(self, other: Any) -> bool:
+        """Return True if the layer may be in effect for an object of another ``Only``."""
+
     def around(self, wrapper: Wrapper) -> Wrapper:
         """Return a wrapper that passes calls through for all other objects."""
 
@@ -62,7 +71,8 @@ class Layer:
     Attributes:
         owner: the plugin or the block, in words for messages.
         wraps: True for a layer that runs around calls, False for a layer that puts a value into the slot.
-        rank: the order without ``before`` and ``after``; the greater lies outside.
+        rank: session and place: the order without ``before`` and ``after``; the greater lies outside. A third number
+            puts the layer outside of all layers without.
         ended: True when the layer passes through for good.
         is_left_out: True while the layer does not fit the value below.
         call: the wrapper to run at each call.
@@ -181,10 +191,9 @@ class Layer:
 
         return edited(below, self.patch, self.owner, slot.in_class)
 
-    @property
-    def is_narrow(self) -> bool:
-        """True when the value of the layer is for some objects alone, and the value below for all others."""
-        return self.only is not None and not self.wraps
+    def is_for_all_of(self, other: Layer) -> bool:
+        """Return True if the layer is in effect for each object for which another layer is in effect."""
+        return self.only is None or (other.only is not None and self.only.covers(other.only))
 
     def _as_narrowed(self, below: Any, value: Any, inherited: Callable[[], Any] | None) -> Any:
         """Return the function that calls a value for some objects, the same each time; the value itself if for all."""
@@ -240,7 +249,7 @@ class Layer:
                 gates.setdefault(name, []).append(giver._gate_seen_from(len(outer)))
         is_given = {name: _any_gate(of_name) for name, of_name in gates.items()}
         current = {
-            (giver.rank, name): (name, partial(alike, giver.patch.change[name]), is_given[name])
+            (giver.rank, name): (name, partial(_is_injected, giver.patch.change[name], giver.only), is_given[name])
             for giver, names in giving
             for name in names
         }
@@ -355,6 +364,11 @@ def contested(layer: Layer, rival: Layer) -> list[str]:
 def _differing(layer: Layer, rival: Layer) -> list[str]:
     ours, theirs = layer.patch.change, rival.patch.change
     return sorted(name for name in ours.keys() & theirs if not alike(ours[name], theirs[name]))
+
+
+def _is_injected(injected: Any, only: Only | None, value: Any, of: Any) -> bool:
+    """Return True for the value that a layer injects, in a call of an object with the layer in effect."""
+    return alike(injected, value) and (only is None or only.is_for(of))
 
 
 def _any_gate(gates: Sequence[object]) -> object:

@@ -17,8 +17,9 @@ from hookpatch.errors import ConflictError, OrderError
 def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
     """Return layers from the outermost to the innermost.
 
-    By rank: the layers of a later session are outside, and within a session the layer selected first. A layer that
-    declares ``before`` or ``after`` moves only as far as declared; the other layers keep their order.
+    By rank: the layers of a later session are outside, and within a session the layer selected first. Outside of all
+    are the layers that notice new instances: a new ``__init__`` must not hide them. A layer that declares ``before`` or
+    ``after`` moves only as far as declared; the other layers keep their order.
 
     Args:
         layers: the layers of one site in any order, the new layer last; errors name the new layer.
@@ -31,7 +32,7 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
     """
     if len(layers) == 1:
         return list(layers)
-    by_rank = sorted(layers, key=lambda layer: layer.rank, reverse=True)
+    by_rank = sorted(layers, key=lambda layer: (layer.rank[2:], layer.rank), reverse=True)
     for outer, inner in combinations([layer for layer in by_rank if layer.patch.verb != "wrap"], 2):
         _check_values(outer, inner, later=layers[-1])
     if not any(layer.patch.before or layer.patch.after for layer in by_rank):
@@ -66,7 +67,7 @@ class Hidden(NamedTuple):
         outer: the layer that keeps the calls away.
         text: the reason in words, with the owner of the outer layer.
         is_meant: True if the outer layer was chosen over this layer: by a declared place, in a later session, by hand
-            over a plugin, or for some calls alone.
+            over a plugin, or for some calls or objects alone.
     """
 
     outer: Layer
@@ -96,15 +97,19 @@ def hidden_by(layer: Layer, outside: Iterable[Layer], through: Iterable[Layer], 
 
 def _hidden(layer: Layer, outer: Layer, way: str, place: str) -> Hidden:
     when = outer.patch.in_calls or (" in the task or thread of its session" if outer.wraps else "")
+    if not outer.is_for_all_of(layer):
+        when += f" in calls of {outer.patch.address}"
     is_by_hand = outer.plugin is None and layer.plugin is not None
-    is_meant = is_by_hand or outer.wraps or outer.rank[0] > layer.rank[0] or _declared(outer, layer) is not None
+    is_meant = is_by_hand or bool(when) or outer.rank[0] > layer.rank[0] or _declared(outer, layer) is not None
     return Hidden(outer, f"without effect{way}{when}: {outer.patch.verb} of {outer.owner} {place}", is_meant)
 
 
 def _hides(outer: Layer, inner: Layer) -> bool:
-    """Return True if a layer keeps some calls from an inner layer, for all objects."""
-    is_on = not (outer.ended or outer.is_left_out) and outer.only is None
-    return is_on and outer.patch.verb in ("replace", "remove") and outer.patch.may_meet(inner.patch)
+    """Return True if a layer keeps some calls from an inner layer."""
+    if outer.ended or outer.is_left_out or outer.patch.verb not in ("replace", "remove"):
+        return False
+    is_for_others = outer.only is not None and inner.only is not None and not outer.only.meets(inner.only)
+    return outer.patch.may_meet(inner.patch) and not is_for_others
 
 
 def _edits_inside(layers: list[Layer]) -> list[Layer]:
@@ -131,7 +136,7 @@ def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
         return  # the edited lines decide
     if not outer.patch.may_meet(inner.patch):
         return
-    if outer.is_narrow and outer.patch.address != inner.patch.address:
+    if not outer.is_for_all_of(inner):
         return  # other objects get the inner layer's value
     if outer.wraps or inner.wraps:
         names = contested(outer, inner) if outer.wraps and inner.wraps else []

@@ -137,6 +137,7 @@ class AppliedInstances:
     kinds: WeakSet[type] = field(default_factory=WeakSet)  # the classes of instances with the patch
     library: Watch | None = None  # waits for torch, for all layers
     layers: dict[Site, AppliedLayer] = field(default_factory=dict)  # GIL: a change is one operation
+    hooks: WeakSet[Site] = field(default_factory=WeakSet)  # the sites of layers that only notice new instances
 
     def compare_slots(self) -> None:
         """Note the state of all instances as the state of the patch."""
@@ -145,6 +146,7 @@ class AppliedInstances:
             applied.compare_slots()
         states = self._states()
         self.entry.compared(self._where("overwritten") if "overwritten" in states else None)
+        self.entry.without_effect = self._without_effect()
         self.entry.instances = self.living.count()
         self.entry.left_out = self.living.meant.left_out()
 
@@ -157,6 +159,15 @@ class AppliedInstances:
         states = self._states()
         worst = next((state for state in _WORST_FIRST if state in states), None)
         self.entry.become(worst or "restored", worst and self._where(worst))
+
+    def _without_effect(self) -> str:
+        """Return why layers have no effect, and how many, in words; empty if all layers have."""
+        entries = [layer.entry for site, layer in list(self.layers.items()) if layer.entry and site not in self.hooks]
+        reasons = [entry.without_effect for entry in entries if entry.without_effect]
+        if not reasons or len(reasons) == len(entries):
+            return next(iter(reasons), "")
+        reason = reasons[0].removeprefix("without effect").lstrip(": ")
+        return f"without effect in {len(reasons)} of {len(entries)} places: {reason}"
 
     def _states(self) -> set[State]:
         return {applied.entry.state for applied in list(self.layers.values()) if applied.entry is not None}

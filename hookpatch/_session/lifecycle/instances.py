@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import ModuleType
-from typing import Any, final
+from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
@@ -31,6 +31,8 @@ from hookpatch._session.lifecycle.applied import AppliedInstances, AppliedLayer,
 from hookpatch._session.lifecycle.layers import LayersLifecycle, forget
 from hookpatch._session.lifecycle.lifecycle import Formers
 from hookpatch.errors import HookpatchError, PatchFailedWarning
+
+_OUTSIDE: Final = 1  # of the layers that notice new instances: a new __init__ of a later session lies inside
 
 
 @final
@@ -119,10 +121,12 @@ class InstancesLifecycle(LayersLifecycle):
         of_instances, refused = living.of, []
         for owner in of_instances.meant.owners(of_instances.name).new_owners() if of_instances.in_class else ():
             slot = AttributeSlot(owner, of_instances.name)
-            only = prepare.OnlyFor(of_instances.meant.test_for(owner, of_instances.name))
+            only = prepare.OnlyFor(of_instances.meant, owner, of_instances.name)
             try:
                 guard.check_slot(self._request.patch, slot, own_beneath(slot), self._owner)
-                self._lay_quietly(applied, *self._layer(site_at(slot), only, applied.entry.tally))
+                placed, tally = self._layer(site_at(slot), only, applied.entry.tally)
+                self._lay_quietly(applied, placed, tally)
+                self._warn_of_hidden(placed)
             except HookpatchError as error:
                 refused.append(error)
         self._hook(applied, prepare.of_making(of_instances, applied.born))
@@ -187,6 +191,8 @@ class InstancesLifecycle(LayersLifecycle):
         except Exception as error:
             if not is_interrupt(error):  # else the session restores the instances
                 applied.stop_listening()
+                if applied.library is not None:
+                    applied.library.cancel()
                 for layer in reversed(list(applied.layers.values())):
                     self._placed.pop(layer.site, None)
                     undo(layer, self._request, [])
@@ -242,7 +248,8 @@ class InstancesLifecycle(LayersLifecycle):
         for slot, hook in hooks:
             site = site_at(slot)
             self._unseen |= {site}
-            self._lay_quietly(instances, AppliedLayer(site, Layer(hook, None, owner, self._rank)), None)
+            instances.hooks.add(site)
+            self._lay_quietly(instances, AppliedLayer(site, Layer(hook, None, owner, (*self._rank, _OUTSIDE))), None)
 
     def _hook_copies(self, instances: AppliedInstances) -> None:
         if not instances.hears_copies:

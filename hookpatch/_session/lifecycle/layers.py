@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -12,6 +13,7 @@ from hookpatch._engine.patch.patch import MAKING_VERBS, Patch, Wrapper
 from hookpatch._engine.site.call_count import Tally, counters
 from hookpatch._engine.site.layer import Gate, Layer, Only
 from hookpatch._engine.site.site import Site
+from hookpatch._engine.site.sites import newly_hidden
 from hookpatch._engine.site.slot_state import Former
 from hookpatch._engine.slots.originals import beneath
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner
@@ -20,7 +22,7 @@ from hookpatch._session import task
 from hookpatch._session.ledger import Entry
 from hookpatch._session.lifecycle.applied import AppliedLayer, AwaitsLibrary, undo
 from hookpatch._session.lifecycle.lifecycle import Formers, Lifecycle
-from hookpatch.errors import DriftWarning
+from hookpatch.errors import DriftWarning, PatchUnneededWarning
 
 
 class LayersLifecycle(Lifecycle):
@@ -77,6 +79,13 @@ class LayersLifecycle(Lifecycle):
             if not is_interrupt(error):  # else the session restores the layer
                 self._placed.pop(site, None)
             raise
+
+    def _warn_of_hidden(self, applied: AppliedLayer) -> None:
+        """Warn of layers that no call reaches since a layer was applied."""
+        for hidden, by in newly_hidden(applied.site, applied.layer):
+            if not by.is_meant:
+                message = f"{hidden.patch.address} of {hidden.owner}: {by.text}"
+                warnings.warn(message, PatchUnneededWarning, stacklevel=3)
 
     def _watch_further(self, watch: imports.Watch) -> None:
         """Begin to watch other modules than the target's, until the end of the session."""

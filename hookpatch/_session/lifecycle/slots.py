@@ -10,7 +10,7 @@ from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.patch.patch import GIVING_VERBS
 from hookpatch._engine.site.site import Site
-from hookpatch._engine.site.sites import newly_hidden, site_at
+from hookpatch._engine.site.sites import site_at
 from hookpatch._engine.slots import guard
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.originals import own_beneath
@@ -162,12 +162,10 @@ class SlotLifecycle(LayersLifecycle):
         self._commit(applied, note)
         self._await_library(applied, site, layer)
         is_of_value = patch.verb not in GIVING_VERBS  # an argument may take effect later, when another patch ends
-        is_alone = words is None and site.layers == (layer,)
-        reasons = [(layer, layer.without_effect)] if layer.without_effect and is_of_value and is_alone else []
-        reasons += [(hidden, by.text) for hidden, by in newly_hidden(site, layer) if not by.is_meant]
-        for hidden, reason in reasons:
-            message = f"{hidden.patch.address} of {hidden.owner}: {reason}"
+        if words is None and is_of_value and layer.without_effect and site.layers == (layer,):
+            message = f"{patch.address} of {layer.owner}: {layer.without_effect}"
             warnings.warn(message, PatchUnneededWarning, stacklevel=3)
+        self._warn_of_hidden(applied)
 
     def _note(self, applied: AppliedLayer, original: object, words: str | None = None) -> None:
         entry = applied.entry = self._next_entry()
