@@ -214,7 +214,7 @@ def around(
         return around(inner, below, x, kind, inside, given)
     if layer.kinds is not None and kind not in layer.kinds:
         is_given = verb == "inject" and x == tag and layer.asked.is_for(kind)  # by the layer in the class below
-        return around(inner, below, x, kind, inside, given or is_given)
+        return around(inner, below, x, kind, inside, verb in AROUND and (given or is_given))
     if verb == "inject":
         return around(inner, below, x if given else tag, kind, inside, True)
     if verb == "default":

@@ -21,7 +21,7 @@ from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.module_lookup import Presence, presence_of
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.versions import release_of
-from hookpatch._engine.site.layer import Layer, lost
+from hookpatch._engine.site.layer import Layer, lost, lost_beneath
 from hookpatch._engine.site.order import hidden_by, ordered
 from hookpatch._inspect.cache import LookOptions
 from hookpatch._inspect.dry_run import by_target, by_version
@@ -343,7 +343,7 @@ def _in_order(address: str, tried: Sequence[_Tried], patches: list[PlannedPatch]
         chain, through = (in_slot, []) if layer in in_slot else (in_place, in_slot)
         outside, inside = chain[: chain.index(layer)], chain[chain.index(layer) + 1 :]
         by = hidden_by(layer, outside, through, tried[index].outcome.function)
-        reasons = [lost(outside, layer, inside), "" if by is None else by.text]
+        reasons = [lost(outside, layer, inside), "" if by is None else by.text, lost_beneath(layer, inside)]
         warnings = *patches[index].warnings, *filter(None, reasons)
         patches[index] = replace(patches[index], place=place + 1, warnings=warnings)
     return patches

@@ -393,3 +393,36 @@ def test_a_patch_in_place_that_overrides_an_argument_of_the_slot_is_reported(ven
             assert vendor.function() == (2, 0)
             warnings = sorted(row.warnings for row in session.report())
         assert warnings == [(), ("without effect on a: injected by a patch given to active()",)]
+
+
+def _calling(original: Callable[..., Any]) -> Callable[..., Any]:
+    def derived(self: Any, a: object = 0, b: object = 0) -> Any:
+        return original(self, a, b)
+
+    return derived
+
+
+BETWEEN: Final[dict[str, tuple[Callable[[], hookpatch.Patch], bool]]] = {  # and whether calls reach what is beneath
+    "derive": (lambda: hookpatch.derive("vendor:Kind.method", _calling), True),
+    "replace for others": (lambda: hookpatch.replace("vendor:Kind().method", lambda self, a=0, b=0: "new"), True),
+    "replace": (lambda: hookpatch.replace("vendor:Kind.method", lambda self, a=0, b=0: (a, b)), False),
+    "wrap": (lambda: hookpatch.wrap("vendor:Kind.method", lambda w, i, a, k: w(*a, **k)), False),
+}
+
+
+@pytest.mark.parametrize("outer", [hookpatch.inject, hookpatch.default])
+@pytest.mark.parametrize("between", BETWEEN)
+def test_an_argument_injected_again_beneath_a_value(
+    vendor: ModuleType, between: str, outer: Callable[..., hookpatch.Patch]
+) -> None:
+    """A value between passes the outer argument on. An inject beneath overrides the argument; the report says so."""
+    made, reaches = BETWEEN[between]
+    patches = [hookpatch.inject("vendor:Kind.method", a="beneath"), made(), outer("vendor:Kind.method", a="outer")]
+    with ExitStack() as stack:
+        sessions = [stack.enter_context(hookpatch.active(patch, children="local")) for patch in patches]
+        answer = vendor.Child().method()
+        [row] = sessions[-1].report()
+    said = [text for text in row.warnings if "in the original" in text]
+    assert (answer[0] == "beneath") == (reaches or (between == "wrap" and outer is hookpatch.default))
+    assert bool(said) == reaches, row.warnings
+    assert all(text.startswith("without effect in the original on a: injected by") for text in said)

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from hookpatch._engine.calls.trampoline import Wrapper
 
-# An argument that another layer injects: the name, a test of a value and the object of a method's call for the injected
-# value, and an object that is true while the layer injects.
+# An argument that another layer injects: its name; a test whether a value is the injected one, which also gets the
+# object of a method's call; and an object that is true while the layer injects.
 Given: TypeAlias = tuple[str, Callable[[Any, Any], bool], object]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
+from itertools import dropwhile, takewhile
 from types import FunctionType
 from typing import Any, Final, Protocol, TypeAlias, final
 from weakref import WeakValueDictionary
@@ -317,15 +318,45 @@ class Layer:
 
 def lost(outer: Sequence[Layer], layer: Layer, inner: Sequence[Layer]) -> str:
     """Return in words the given arguments without effect between other layers; empty if all are in effect."""
-    return _in_words(_giving(outer, layer), _overriding(inner, layer))
+    outer = [*takewhile(_wraps, reversed(outer))]  # further out and in the calls pass a new value
+    return _in_words(_giving(outer, layer), _overriding([*takewhile(_wraps, inner)], layer))
+
+
+def lost_beneath(layer: Layer, inner: Sequence[Layer]) -> str:
+    """Return in words the given arguments that other patches inject beneath a value between; empty without any.
+
+    The value between is derived or edited and may call the original, or is for some objects alone.
+    """
+    if layer.patch.verb not in GIVING_VERBS:
+        return ""
+    beneath = [*dropwhile(_wraps, inner)]
+    reached = takewhile(lambda inner_layer: _wraps(inner_layer) or _calls_on(inner_layer), beneath)
+    return _in_words(
+        (), _rivals([reached_layer for reached_layer in reached if _injects(reached_layer)], layer), _BELOW
+    )
 
 
 def lost_inside(layer: Layer, inside: Sequence[Layer]) -> str:
     """Return in words the given arguments that patches of the function in place override; empty without any."""
-    return _in_words((), _rivals([inner_layer for inner_layer in inside if inner_layer.patch.verb == "inject"], layer))
+    return _in_words((), _rivals([*filter(_injects, inside)], layer))
 
 
-def _in_words(giving: Sequence[tuple[Layer, list[str]]], overriding: Sequence[tuple[Layer, list[str]]]) -> str:
+def _wraps(layer: Layer) -> bool:
+    return layer.wraps
+
+
+def _injects(layer: Layer) -> bool:
+    return layer.patch.verb == "inject"
+
+
+def _calls_on(layer: Layer) -> bool:
+    """Return True if calls may go from the value of a layer to the value below."""
+    return layer.patch.verb in MAKING_VERBS or layer.only is not None
+
+
+def _in_words(
+    giving: Sequence[tuple[Layer, list[str]]], overriding: Sequence[tuple[Layer, list[str]]], where: str = ""
+) -> str:
     reasons = [
         f"{', '.join(names)}: given by {giver.owner}{giver.patch.in_calls}, which lies outside"
         for giver, names in giving
@@ -334,7 +365,7 @@ def _in_words(giving: Sequence[tuple[Layer, list[str]]], overriding: Sequence[tu
         f"{', '.join(names)}: injected by {overrider.owner}{overrider.patch.in_calls}"
         for overrider, names in overriding
     ]
-    return f"without effect on {'; '.join(reasons)}" if reasons else ""
+    return f"without effect{where} on {'; '.join(reasons)}" if reasons else ""
 
 
 def _giving(outer: Sequence[Layer], layer: Layer) -> list[tuple[Layer, list[str]]]:
@@ -389,6 +420,7 @@ class _AnyGate:
         return any(self._gates)
 
 
+_BELOW: Final = " in the original"
 _MOST: Final = 32  # the number of arguments of ended layers that a layer recognises
 _HELD_ALREADY: Final = "without effect: the slot held this value already"
 _RETURNED_ORIGINAL: Final = "without effect: the factory returned the original"

@@ -14,7 +14,7 @@ from hookpatch._bootstrap.imports import Watch
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.noticed import reads_caller_by
 from hookpatch._engine.patch.patch import GIVING_VERBS
-from hookpatch._engine.site.layer import Layer, lost_inside
+from hookpatch._engine.site.layer import Layer, lost_beneath, lost_inside
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import hidden, site_in
 from hookpatch._engine.site.slot_state import Ending
@@ -63,7 +63,10 @@ class AppliedLayer:
         if entry is not None and not (self.has_ended or self.layer.ended):
             entry.compared(overwritten.overwriting_value(self.site, self.layer, entry.reason))
             by = hidden(self.site, self.layer)
-            entry.without_effect = self.layer.without_effect or ("" if by is None else by.text)
+            layers = self.site.layers
+            inside = layers[layers.index(self.layer) + 1 :] if self.layer in layers else ()
+            why_hidden = "" if by is None else by.text
+            entry.without_effect = self.layer.without_effect or why_hidden or lost_beneath(self.layer, inside)
 
     def differences(self) -> list[str]:
         """Return in words the side effects of the patch on a call of the target."""
