@@ -43,12 +43,12 @@ class Meant:
     def covers(self, other: Meant) -> bool:
         """Return True if all instances meant by another address are meant."""
         is_part = self.parts is None or (other.parts is not None and other.parts.keys() <= self.parts.keys())
-        return is_part and self.is_of(other.cls) and (self.with_subclasses or not other.with_subclasses)
+        return is_part and self.means_class(other.cls) and (self.with_subclasses or not other.with_subclasses)
 
     def meets(self, other: Meant) -> bool:
         """Return True if an instance may be meant by this address and by another."""
         is_apart = self.parts is not None and other.parts is not None and self.parts.keys().isdisjoint(other.parts)
-        return not is_apart and (self.is_of(other.cls) or other.is_of(self.cls))
+        return not is_apart and (self.means_class(other.cls) or other.means_class(self.cls))
 
     def owners(self, name: str) -> Owners:
         """Return the classes in which meant instances find the method of a name."""
