@@ -52,7 +52,7 @@ class Changes:
         The owner of such a change is the dictionary, the name is the key. Anything else is left out, as a cache is.
         """
         entries, authors = {}, _authors(self._home)
-        for (_, _, mapping, key, before, now), target in Comparison(self._snapshot, {}, {}).entries():
+        for (_, _, mapping, key, before, now), target in Comparison(self._snapshot, {}).entries():
             is_exchanged = is_code(before) and (now is ABSENT or is_code(now))
             if _package_of(target) != _package_of(self._home) and (is_exchanged or is_code(now)):
                 origin = origin_of(now, before) if now is not ABSENT else Origin()
@@ -72,7 +72,7 @@ class Changes:
 
     def of_no_slot(self) -> dict[str, str]:
         """Return each changed code and each exchanged module, and the kind."""
-        findings = Comparison(self._snapshot, {}, {}).findings()
+        findings = Comparison(self._snapshot, {}).findings()
         return {finding.target: finding.kind for finding in findings if finding.kind in ("code", "module")}
 
     def addresses(self) -> set[str]:
@@ -92,10 +92,10 @@ class Changes:
         return self.addresses() - (restored - of_slots.keys())
 
     def _patches(self) -> dict[str, Change]:
-        return {target: change for change, _, target in Comparison(self._snapshot, {}, {}).patches()}
+        return {target: change for change, _, target in Comparison(self._snapshot, {}).patches()}
 
     def _all_patches(self) -> dict[str, tuple[Change, str]]:
-        comparison = Comparison(self._snapshot, {}, {}, everything=True)
+        comparison = Comparison(self._snapshot, {}, everything=True)
         return {target: (change, kind) for change, kind, target in comparison.patches()}
 
 

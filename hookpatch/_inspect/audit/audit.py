@@ -28,5 +28,5 @@ def audit() -> Audit:
     begun = perf_counter()
     snapshot = rebuilt({site.slot.key for site in our_sites()})
     noted = perf_counter()
-    findings = Comparison(snapshot, {}, {}).findings()
+    findings = Comparison(snapshot, {}).findings()
     return Audit(tuple(findings), False, len(snapshot.modules), (noted - begun, perf_counter() - noted))

@@ -33,7 +33,6 @@ class Comparison:
     Args:
         snapshot: the former values of modules and classes.
         when: by id of the owner and name, the imports between which a change was first seen.
-        assigned: by id of the owner and name, the place of the statement that changed the slot.
         everything: True to report added names and plain values, too.
     """
 
@@ -41,12 +40,10 @@ class Comparison:
         self,
         snapshot: Snapshot,
         when: dict[tuple[int, str], str],
-        assigned: dict[tuple[int, str], str],
         everything: bool = False,
     ) -> None:
         self._snapshot: Final = snapshot
         self._when: Final = when
-        self._assigned: Final = assigned
         self._everything: Final = everything
         self._sites: Final = our_sites()
         self._layers: Final = {site.slot.key: site.layers for site in self._sites}
@@ -148,7 +145,6 @@ class Comparison:
             None if before is ABSENT else "not known" if type(before) is Unknown else in_words(before),
             None if after is ABSENT else in_words(after),
             **self._author_fields(AttributeSlot(owner, name), origin),
-            assigned_at=self._assigned.get(key),
             when=self._when.get(key),
             layers=layers,
             stale=tuple(words for of, holds, words in stale if (of, holds) != key),
@@ -190,25 +186,28 @@ class Comparison:
         ours = [site for site in self._sites if type(site.slot) is FunctionSlot]
         for site in ours:
             yield self._of_code(site.slot.owner, None, self._address_of(site.slot.owner), site.slot)
-        for function, code, owner, name in self._snapshot.swapped():
+        for function, code, owner, name, place in self._snapshot.swapped():
             if all(site.slot.owner is not function for site in ours):
-                yield self._of_code(function, code, self._address(owner, name), FunctionSlot(function, binds=False))
+                slot = FunctionSlot(function, binds=False)
+                yield self._of_code(function, code, self._address(owner, name), slot, place)
 
-    def _of_code(self, function: FunctionType, code: CodeType | None, target: str, slot: Slot) -> AuditFinding:
+    def _of_code(
+        self, function: FunctionType, code: CodeType | None, target: str, slot: Slot, place: str | None = None
+    ) -> AuditFinding:
         return AuditFinding(
             target,
             "code",
             None if code is None else f"code at {code.co_filename}:{code.co_firstlineno}",
             f"code at {function.__code__.co_filename}:{function.__code__.co_firstlineno}",
             **self._author_fields(slot, origin_of(function.__code__)),
-            assigned_at=self._assigned.get((id(function), "__code__")) if code is not None else None,
+            assigned_at=place,
             layers=1,
             undo=None if code is not None else "session",
         )
 
     def _address_of(self, function: FunctionType) -> str:
-        noted = self._snapshot.codes.get(function)
-        return self._address(*noted[1:]) if noted is not None else describe(function)
+        noted = self._snapshot.address_of(function)
+        return self._address(*noted) if noted is not None else describe(function)
 
     def _exchanged_modules(self) -> Iterator[AuditFinding]:
         """Yield the entries of sys.modules that hold another module than the executed module."""

@@ -23,6 +23,7 @@ from hookpatch._inspect.audit.definitions import Definitions
 from hookpatch._inspect.audit.kinds import OF_PYTHON, is_code, is_object
 from hookpatch._inspect.audit.origin import PYTHON, Origin, of_module, origin_of
 from hookpatch._inspect.audit.snapshot import (
+    CodeChange,
     OwnerNote,
     Snapshot,
     Unknown,
@@ -123,7 +124,7 @@ class _Module:
         is_defined = source.is_defined(name) and is_plain
         if is_swapped:
             if is_defined and is_foreign:
-                self._snapshot.codes[function] = self._code(name, node), note.owner, name
+                self._snapshot.swaps.append(CodeChange(function, self._code(name, node), note.owner, name))
         elif is_defined and self._is_possible(value, node):
             note.before[name] = self._beneath(value, name) or self._definition(".".join((*path, name)), node)
         elif is_foreign and source.may_bind(name) and (of_python or (is_plain and source.is_of_python(name))):

@@ -17,7 +17,7 @@ from hookpatch._inspect.audit.compare import Comparison
 from hookpatch._inspect.audit.finding import Audit
 from hookpatch._inspect.audit.snapshot import Snapshot
 
-_SHARE: Final = 50  # a look takes at most a fiftieth of the time since the last look
+_SHARE: Final = 100  # a look takes at most a hundredth of the time since the last look
 _EXCEPT: Final = ("hookpatch", "__main__", "sitecustomize")
 _open, _rename = open, os.replace  # kept: the program may have patched both by its end
 running: Final[list[Recorder]] = []  # the recorder of this process, if any
@@ -53,7 +53,6 @@ class Recorder:
     def __init__(self, with_entries: bool = False) -> None:
         self.snapshot: Final = Snapshot(with_entries)
         self.when: Final[dict[tuple[int, str], str]] = {}
-        self.assigned: Final[dict[tuple[int, str], str]] = {}
         self.seconds = 0.0
         self._last = "the start"
         self._look_took = 0.0
@@ -100,12 +99,11 @@ class Recorder:
             function, _, code = arguments
             frame = sys._getframe(1)
             if type(function) is FunctionType and type(code) is CodeType:
-                place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-                self.assigned[id(function), "__code__"] = place
+                self.snapshot.note_code(function, f"{frame.f_code.co_filename}:{frame.f_lineno}")
 
     def audit(self, everything: bool = False) -> Audit:
         """Return the present patches of the process."""
         begun = perf_counter()
         self.note_changes(f"after {self._last}")
-        findings = Comparison(self.snapshot, self.when, self.assigned, everything).findings()
+        findings = Comparison(self.snapshot, self.when, everything).findings()
         return Audit(tuple(findings), True, len(self.snapshot.modules), (self.seconds, perf_counter() - begun))

@@ -6,10 +6,11 @@ runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
 from operator import is_
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, NamedTuple, final
+from weakref import WeakKeyDictionary
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.describe import PLAIN
@@ -25,6 +26,14 @@ code_of: Final[Any] = FunctionType.__dict__["__code__"].__get__
 def names_of_class(owner: type) -> Mapping[str, Any]:
     """Return the living names of a class; empty for an unready class of C code."""
     return _names_of_class(owner) or {}
+
+
+def function_in(value: Any) -> FunctionType | None:
+    """Return the function that a slot holds, plain or in a static method, class method or property; else None."""
+    kind = type(value)
+    if kind is staticmethod or kind is classmethod or kind is property:
+        value = value.fget if kind is property else value.__func__
+    return value if type(value) is FunctionType else None
 
 
 def module_of_class(owner: type) -> str | None:
@@ -66,9 +75,24 @@ class EntryChange(NamedTuple):
     now: Any
 
 
+class CodeChange(NamedTuple):
+    """A function with another code object, and the owner and the name under which the function was met.
+
+    ``place`` is the statement that set the code, None if no statement was observed.
+    """
+
+    function: FunctionType
+    code: CodeType
+    owner: Any
+    name: str
+    place: str | None = None
+
+
 @final
 class Snapshot:
     """The former values of modules and classes. Keeps all values alive: no id is used twice.
+
+    No code of a function is noted ahead: Python tells the recorder of each assignment of code.
 
     Args:
         with_entries: True to note the entries of dictionaries, too, and of mappings that keep entries in dictionaries.
@@ -77,62 +101,69 @@ class Snapshot:
         modules: the modules, by id: a module may be executed twice under the same name, in two objects.
         classes: the classes, by id.
         homes: the module in which each class was met, by the id of the class.
-        codes: the code of each function, with the owner and the name under which the function was met.
+        swaps: changed code that was found otherwise than by an observed assignment.
     """
 
     def __init__(self, with_entries: bool = False) -> None:
         self.modules: Final[dict[int, OwnerNote]] = {}
         self.classes: Final[dict[int, OwnerNote]] = {}
         self.homes: Final[dict[int, str]] = {}
-        self.codes: Final[dict[FunctionType, tuple[CodeType, Any, str]]] = {}
+        self.swaps: Final[list[CodeChange]] = []
+        self._noted: Final[list[OwnerNote]] = []  # in the order of the notes
+        # By function and number of notes made before: the first code replaced, and the place of the last assignment.
+        self._codes: Final[WeakKeyDictionary[FunctionType, dict[int, tuple[CodeType, str]]]] = WeakKeyDictionary()
         self._of_ended: Final[set[int]] = set()  # classes noted at the end of their own module
         self._with_entries: Final = with_entries
         self._entries: Final[dict[int, tuple[Any, str, dict[Any, Any], list[tuple[Any, Any]]]]] = {}
 
     def note_module(self, name: str, module: ModuleType) -> None:
         """Note the values of a module and its classes, at the end of the module's execution; after a reload anew."""
-        names = names_of_module(module)
-        note = self.modules[id(module)] = OwnerNote(module, names, dict(names))
+        note = self.modules[id(module)] = self._note(module, names_of_module(module))
         self._look_into(note, name)
 
+    def note_code(self, function: FunctionType, place: str) -> None:
+        """Note the code of a function, just before a statement sets other code."""
+        codes, number = self._codes.setdefault(function, {}), len(self._noted)
+        codes[number] = codes[number][0] if number in codes else code_of(function), place
+
+    def _note(self, owner: Any, names: Mapping[str, Any]) -> OwnerNote:
+        note = OwnerNote(owner, names, names.copy())  # type: ignore[attr-defined]  # a dict or a mappingproxy
+        self._noted.append(note)
+        return note
+
     def _look_into(self, note: OwnerNote, module: str) -> None:
-        """Note the code of the functions of a module or class, and the inner classes; a class of this module anew."""
-        codes, classes = self.codes, self.classes
+        """Note the classes in a module or class, and with entries the dictionaries; a class of this module anew."""
         inner_notes: list[OwnerNote] = []
         for name, value in note.before.items():
             kind = type(value)
             if kind is FunctionType:
-                if value not in codes:
-                    codes[value] = code_of(value), note.owner, name
-            elif kind is staticmethod or kind is classmethod or kind is property:
-                function = value.fget if kind is property else value.__func__
-                if type(function) is FunctionType and function not in codes:
-                    codes[function] = code_of(function), note.owner, name
+                continue
+            if issubclass(kind, type):
+                if self._is_new(value, module):
+                    self.classes[id(value)] = inside = self._note(value, names_of_class(value))
+                    self.homes.setdefault(id(value), module)
+                    inner_notes.append(inside)
             elif self._with_entries and issubclass(kind, dict) and name not in OF_PYTHON:
                 self._note_entries(note.owner, name, value)
             elif self._with_entries and MutableMapping in mro(kind):
-                for attribute, inside in dict(attributes_of(value) or {}).items():
-                    if issubclass(type(inside), dict):
-                        self._note_entries(note.owner, f"{name}.{attribute}", inside)
-            elif issubclass(kind, type) and self._is_new(value, module):
-                names = names_of_class(value)
-                classes[id(value)] = inside = OwnerNote(value, names, dict(names))
-                self.homes.setdefault(id(value), module)
-                inner_notes.append(inside)
+                for attribute, mapping in dict(attributes_of(value) or {}).items():
+                    if issubclass(type(mapping), dict):
+                        self._note_entries(note.owner, f"{name}.{attribute}", mapping)
         for inside in inner_notes:
             self._look_into(inside, module)
 
     def _note_entries(self, owner: Any, name: str, mapping: dict[Any, Any]) -> None:
         self._entries.setdefault(id(mapping), (owner, name, mapping, [*dict.items(mapping)]))
 
-    def _is_new(self, value: Any, module: str) -> bool:
+    def _is_new(self, value: type, module: str) -> bool:
         """Return True for a class not met yet, or met by another module before the end of its own module."""
-        if id(value) in self._of_ended:
+        identity = id(value)
+        if identity in self._of_ended:
             return False
         is_own = module_of_class(value) == module
         if is_own:
-            self._of_ended.add(id(value))
-        return is_own or id(value) not in self.classes
+            self._of_ended.add(identity)
+        return is_own or identity not in self.classes
 
     def owners(self) -> Iterator[OwnerNote]:
         """Yield each module, then each class. The caller leaves out a module that sys.modules has lost."""
@@ -152,11 +183,29 @@ class Snapshot:
             for name in current.keys() - before.keys():
                 yield Change(note.owner, name, ABSENT, current[name])
 
-    def swapped(self) -> Iterator[tuple[FunctionType, CodeType, Any, str]]:
-        """Yield each function with another code object: the function, the old code, the owner, the name."""
-        for function, (code, owner, name) in [*self.codes.items()]:
-            if code_of(function) is not code:
-                yield function, code, owner, name
+    def swapped(self) -> Iterator[CodeChange]:
+        """Yield each function with other code than when the function was met."""
+        yield from self.swaps
+        codes = dict(self._codes.items())
+        for function, (number, owner, name) in self._met(codes).items():
+            later = [entry for moment, entry in codes[function].items() if moment > number]
+            if later and later[0][0] is not code_of(function):
+                yield CodeChange(function, later[0][0], owner, name, later[-1][1])
+
+    def address_of(self, function: FunctionType) -> tuple[Any, str] | None:
+        """Return the owner and the name under which a function was met first, None if no note has the function."""
+        met = self._met([function])
+        return met[function][1:] if met else None
+
+    def _met(self, functions: Collection[FunctionType]) -> dict[FunctionType, tuple[int, Any, str]]:
+        """Return the first note of each function: the number of the note, the owner and the name."""
+        met: dict[FunctionType, tuple[int, Any, str]] = {}
+        for number, note in enumerate(self._noted if functions else ()):
+            for name, value in note.before.items():
+                function = function_in(value)
+                if function is not None and function in functions and function not in met:
+                    met[function] = number, note.owner, name
+        return met
 
     def entries(self) -> Iterator[EntryChange]:
         """Yield each entry of a noted dictionary with another value or without a value, and the added entries."""
