@@ -287,7 +287,7 @@ class _AuthorByTime:
         """Return the finding with its probable author, unless the author is known."""
         authors = self._authors.get(finding.when, set())
         is_unknown = finding.distribution == PYTHON or (finding.distribution is None and finding.place is None)
-        if finding.plugin is not None or not is_unknown or len(authors) != 1:
+        if finding.when is None or finding.plugin is not None or not is_unknown or len(authors) != 1:
             return finding
         [(distribution, version)] = authors
         return replace(finding, distribution=distribution, version=version, probable=True)

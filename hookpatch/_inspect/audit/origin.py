@@ -22,6 +22,7 @@ PYTHON: Final = "Python"  # the standard library, in place of a distribution
 _LIBRARY: Final = [os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "platstdlib")]
 _FOLDERS: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _MAKERS: Final = (PYTHON, "wrapt", "decorator", "pluggy")  # distributions with makers of wrappers
+_PROGRAM: Final = "__main__"
 _DEPTH: Final = 3
 
 
@@ -57,7 +58,8 @@ def origin_of(value: Any, original: Any = ABSENT, depth: int = _DEPTH) -> Origin
         return _of_file(value.co_filename, value.co_firstlineno)
     if kind is FunctionType:
         code, name = value.__code__, value.__globals__.get("__name__")
-        own = _of_file(code.co_filename, code.co_firstlineno) if code.co_filename[:1] != "<" else of_module(name)
+        has_place = code.co_filename[:1] != "<" or name == _PROGRAM  # a cell, or the words after -c, are in no file
+        own = _of_file(code.co_filename, code.co_firstlineno) if has_place else of_module(name)
         return (own.distribution in _MAKERS and depth and _inside(value, original, depth)) or own
     if issubclass(kind, MethodType):
         return origin_of(value.__func__, original, depth)
@@ -114,6 +116,8 @@ def of_module(name: Any, module: ModuleType | None = None) -> Origin:
     file = names_of_module(module).get("__file__") if is_module else None
     if type(file) is str:
         return _of_file(file)
+    if name == _PROGRAM:
+        return Origin(file=_PROGRAM)
     top = name.partition(".")[0]
     return Origin(PYTHON) if top in sys.stdlib_module_names or top in sys.builtin_module_names else Origin()
 
@@ -121,8 +125,8 @@ def of_module(name: Any, module: ModuleType | None = None) -> Origin:
 @cache
 def distribution_of(file: str) -> str | None:
     """Return the distribution that lists a file in its RECORD, ``PYTHON`` for the standard library; None if neither."""
-    if file.startswith("<frozen "):
-        return PYTHON
+    if file[:1] == "<":
+        return PYTHON if file.startswith("<frozen ") else None
     path = os.path.realpath(file)
     if not any(folder in path for folder in _FOLDERS):
         if any(path.startswith(library) for library in _LIBRARY):

@@ -9,7 +9,7 @@ import atexit
 import os
 import sys
 from time import perf_counter
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, Final, final
 
 from hookpatch._bootstrap import environment, imports
@@ -63,7 +63,12 @@ class Recorder:
         begun = perf_counter()
         for name, module in imports.modules():
             self._note_module(name, module)
-        sys.addaudithook(self._hear)
+
+        def hear(event: str, arguments: tuple[Any, ...]) -> None:  # Python calls a bound method four times as slowly
+            if event == "object.__setattr__":
+                self._hear(arguments, sys._getframe(1))
+
+        sys.addaudithook(hear)
         self.seconds += perf_counter() - begun
         imports.watch(imports.ANY, self._arrival)
 
@@ -93,11 +98,10 @@ class Recorder:
         self._looked_at = perf_counter()
         self._look_took = self._looked_at - begun
 
-    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Note the statement that sets the code of a function. Called for each audit event."""
-        if event == "object.__setattr__" and len(arguments) == 3 and arguments[1] == "__code__":
+    def _hear(self, arguments: tuple[Any, ...], frame: FrameType) -> None:
+        """Note the statement that sets the code of a function. Called for each attribute set that Python audits."""
+        if len(arguments) == 3 and arguments[1] == "__code__":
             function, _, code = arguments
-            frame = sys._getframe(1)
             if type(function) is FunctionType and type(code) is CodeType:
                 self.snapshot.note_code(function, f"{frame.f_code.co_filename}:{frame.f_lineno}")
 

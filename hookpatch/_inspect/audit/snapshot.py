@@ -134,30 +134,31 @@ class Snapshot:
     def _look_into(self, note: OwnerNote, module: str) -> None:
         """Note the classes in a module or class, and with entries the dictionaries; a class of this module anew."""
         inner_notes: list[OwnerNote] = []
+        for value in [value for value in note.before.values() if issubclass(type(value), type)]:
+            if self._is_new(value, module):
+                self.classes[id(value)] = inside = self._note(value, names_of_class(value))
+                self.homes.setdefault(id(value), module)
+                inner_notes.append(inside)
+        if self._with_entries:
+            self._look_for_entries(note)
+        for inside in inner_notes:
+            self._look_into(inside, module)
+
+    def _look_for_entries(self, note: OwnerNote) -> None:
         for name, value in note.before.items():
-            kind = type(value)
-            if kind is FunctionType:
-                continue
-            if issubclass(kind, type):
-                if self._is_new(value, module):
-                    self.classes[id(value)] = inside = self._note(value, names_of_class(value))
-                    self.homes.setdefault(id(value), module)
-                    inner_notes.append(inside)
-            elif self._with_entries and issubclass(kind, dict) and name not in OF_PYTHON:
+            if issubclass(type(value), dict) and name not in OF_PYTHON:
                 self._note_entries(note.owner, name, value)
-            elif self._with_entries and MutableMapping in mro(kind):
+            elif MutableMapping in mro(type(value)):
                 for attribute, mapping in dict(attributes_of(value) or {}).items():
                     if issubclass(type(mapping), dict):
                         self._note_entries(note.owner, f"{name}.{attribute}", mapping)
-        for inside in inner_notes:
-            self._look_into(inside, module)
 
     def _note_entries(self, owner: Any, name: str, mapping: dict[Any, Any]) -> None:
         self._entries.setdefault(id(mapping), (owner, name, mapping, [*dict.items(mapping)]))
 
     def _is_new(self, value: type, module: str) -> bool:
         """Return True for a class not met yet, or met by another module before the end of its own module."""
-        identity = id(value)
+        identity = id(value)  # once: each call raises an audit event, which the recorder hears
         if identity in self._of_ended:
             return False
         is_own = module_of_class(value) == module

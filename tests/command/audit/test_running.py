@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 SHOW = "\nimport hookpatch; print(hookpatch.audit().to_json())\n"
 MINE = "def mine(*args, **options): return 'mine'\n"
 # A module of the program, a module used there, and a patching statement; the findings.
@@ -27,6 +29,14 @@ class Meta(type):
 class Base:
     def speak(self): return "base"
     def walk(self): return "base"
+"""
+CELL = """
+import colorsys, functools, pprint, shlex, textwrap
+def mine(*args): return 1
+colorsys.rgb_to_hls = mine
+shlex.join = lambda words: ""
+textwrap.TextWrapper = type("Wrapper", (), {})
+pprint.isreadable = functools.wraps(pprint.isreadable)(mine)
 """
 HELD = [  # the module, the statement that patches, the patches
     ("def f(): pass", "module.f = used.keep", {("module:f", "replaced")}),
@@ -162,3 +172,33 @@ def test_under_the_command_the_notes_are_compared(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hookpatch", "audit", "-c", program]
     completed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert completed.stdout.startswith("True replaced   logging:BASIC_FORMAT"), completed.stderr
+
+
+def test_the_author_of_an_assignment_in_a_cell_is_the_program(tmp_path: Path) -> None:
+    """A function, lambda or class of a cell is the program's own, although IPython has patched other slots."""
+    pytest.importorskip("IPython")
+    program = f"""
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.run_line_magic("load_ext", "hookpatch")
+shell.run_cell({CELL!r})
+print(shell.run_line_magic("hookpatch", "audit").to_json())
+"""
+    by_target = {finding["target"]: finding for finding in audited(tmp_path, program)["findings"]}
+    assert by_target["builtins:get_ipython"]["distribution"] == "ipython"
+    for target in ("colorsys:rgb_to_hls", "shlex:join", "textwrap:TextWrapper", "pprint:isreadable"):
+        finding = by_target[target]
+        assert (finding["distribution"], finding["probable"]) == (None, False), target
+        assert finding["place"] == "__main__" or finding["place"].startswith("<ipython-input-1"), target
+
+
+def test_the_program_of_minus_c_is_an_author(tmp_path: Path) -> None:
+    """A class and a function in the words after -c are the program's own, also in a distribution's folder."""
+    program = f"import shlex, textwrap\n{MINE}shlex.join = mine\ntextwrap.TextWrapper = type('Other', (), {{}})\n"
+    command = [sys.executable, "-c", program + "import hookpatch\nprint(*hookpatch.audit(), sep='\\n')"]
+    folder = Path(__file__).parents[3]  # an editable distribution
+    completed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert [line for line in completed.stdout.splitlines() if not line.startswith(" ")] == [
+        "replaced   shlex:join  by the program",
+        "replaced   textwrap:TextWrapper  by the program",
+    ], completed.stderr
