@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import resolve_name
+from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
+from hookpatch._bootstrap import imports
+from hookpatch._engine.slots.slot import ABSENT, inner
+from hookpatch._inspect.audit.kinds import is_code
+from hookpatch._inspect.audit.origin import PYTHON, Origin, origin_of
+from hookpatch._inspect.audit.snapshot import names_of_module
+
 DEFINITION: Final = "definition"  # an undecorated ``def`` or ``class``
+DECORATED: Final = "decorated"  # a ``def`` or ``class`` under decorators
 FROM_PYTHON: Final = "from Python"  # an import from the standard library
 OTHERWISE: Final = "otherwise"  # any other statement: no value is known
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -29,6 +39,11 @@ class Definitions:
         self.kinds: Final[dict[str, set[str]]] = {}
         self.always: Final[set[str]] = set()
         self.nodes: Final[dict[str, Any]] = {}
+        self._decorators: Final[dict[str, list[ast.expr]]] = {}
+        # By name, the last import or assignment that only copies a value: module, level, and name there. The module is
+        # None for a name of this module.
+        self._copied: Final[dict[str, tuple[str | None, int, str]]] = {}
+        self._times: Final[dict[str, int]] = {}
         self.has_star = False
         for statement in body:
             self._read(statement, always=True)
@@ -42,6 +57,35 @@ class Definitions:
         kinds = self.kinds.get(name, {OTHERWISE})
         return kinds <= {DEFINITION, FROM_PYTHON} and not self.has_star
 
+    def is_only_decorated(self, name: str) -> bool:
+        """Return True if only definitions bind a name, with or without decorators."""
+        return self.kinds.get(name, {OTHERWISE}) <= {DEFINITION, DECORATED} and not self.has_star
+
+    def names_in_decorators(self, name: str) -> set[str]:
+        """Return the names in the decorators of the definitions of a name."""
+        nodes = [node for decorator in self._decorators.get(name, ()) for node in ast.walk(decorator)]
+        return {node.id for node in nodes if isinstance(node, ast.Name)}
+
+    def copied_value(self, name: str, names: Mapping[str, Any]) -> tuple[str | None, Any]:
+        """Return the module from which the only statement for a name copies, None for its own, and the present value.
+
+        The value is ABSENT if there are several statements, or another one.
+
+        Args:
+            name: the name that the statement binds.
+            names: the names of the module, by which a relative import and a name of the module are found.
+        """
+        copy = self._copied.get(name) if self._times.get(name) == 1 and not self.has_star else None
+        if copy is None:
+            return None, ABSENT
+        module, level, original = copy
+        if module is None:
+            return None, names.get(original, ABSENT)
+        package = str(names.get("__package__") or "")
+        module = resolve_name("." * level + module, package) if level and package else module
+        imported = imports.loaded(module)
+        return module, ABSENT if imported is None else names_of_module(imported).get(original, ABSENT)
+
     def may_bind(self, name: str) -> bool:
         """Return True if a statement may bind a name."""
         return self.has_star or name in self.kinds
@@ -54,10 +98,12 @@ class Definitions:
     def _read(self, statement: ast.stmt, always: bool) -> None:
         for name, kind in self._bound(statement):
             self.kinds.setdefault(name, set()).add(kind)
+            self._times[name] = self._times.get(name, 0) + 1
             if always:
                 self.always.add(name)
         if isinstance(statement, (*_FUNCTIONS, ast.ClassDef)):
             self.nodes[statement.name] = None if statement.name in self.nodes else statement
+            self._decorators.setdefault(statement.name, []).extend(statement.decorator_list)
             return
         for field in _BODIES:
             for part in getattr(statement, field, ()):
@@ -67,15 +113,21 @@ class Definitions:
     def _bound(self, statement: ast.stmt) -> Iterator[tuple[str, str]]:
         """Yield each name that a statement itself binds, with the kind."""
         if isinstance(statement, (*_FUNCTIONS, ast.ClassDef)):
-            yield statement.name, OTHERWISE if statement.decorator_list else DEFINITION
+            yield statement.name, DECORATED if statement.decorator_list else DEFINITION
         elif isinstance(statement, (ast.Import, ast.ImportFrom)):
             level = statement.level if isinstance(statement, ast.ImportFrom) else 0
             for alias in statement.names:
                 origin = statement.module if isinstance(statement, ast.ImportFrom) else alias.name
                 is_of_python = not level and (origin or "").partition(".")[0] in sys.stdlib_module_names
                 self.has_star |= alias.name == "*"
+                if isinstance(statement, ast.ImportFrom):
+                    self._copied[alias.asname or alias.name] = statement.module or "", level, alias.name
                 yield alias.asname or alias.name.partition(".")[0], FROM_PYTHON if is_of_python else OTHERWISE
         else:
+            if isinstance(statement, (ast.Assign, ast.AnnAssign)) and isinstance(statement.value, ast.Name):
+                for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+                    if isinstance(target, ast.Name):
+                        self._copied[target.id] = None, 0, statement.value.id
             parts = [part for field, part in ast.iter_fields(statement) if field not in _BODIES]
             for node in ast.walk(ast.Tuple(elts=[*_nodes(parts)])):
                 if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
@@ -89,3 +141,22 @@ def _nodes(parts: Any) -> Iterator[ast.expr]:
             yield from _nodes(part)
         elif isinstance(part, ast.AST):
             yield part  # type: ignore[misc]  # a withitem is walked like an expression
+
+
+def is_of_others(names: Mapping[str, Any], name: str, home: Origin, author: Origin) -> bool:
+    """Return True if an author has no part in the value of a name, which is Python's or of the module's distribution.
+
+    Args:
+        names: the names of the module.
+        name: a name in a decorator.
+        home: the origin of the module.
+        author: the origin of the decorated value.
+    """
+    value = inner(names.get(name, vars(builtins).get(name, ABSENT)))
+    origin = Origin(PYTHON) if value is vars(builtins).get(name) else origin_of(value)
+    if author.distribution is None or origin.distribution not in (PYTHON, home.distribution):
+        return False
+    parts = value.__globals__ if type(value) is FunctionType else {}
+    parts = names_of_module(value) if issubclass(type(value), ModuleType) else parts
+    foreign = (origin_of(part).distribution == author.distribution for part in [*parts.values()] if is_code(part))
+    return origin.distribution == PYTHON or not any(foreign)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
 from hookpatch._engine.slots.slot import ABSENT, along_mro, inner
 
+_name_of_class: Final[Any] = type.__dict__["__name__"].__get__
 DESCRIPTORS: Final = (staticmethod, classmethod, property)
 # Names that Python rewrites at any time, or that a module writes about itself.
 OF_PYTHON: Final = frozenset(
@@ -65,3 +66,11 @@ def is_object(value: Any) -> bool:
 def name_of(value: Any) -> str:
     value = inner(value)
     return value.__name__ if type(value) is FunctionType else ""
+
+
+def bare_name(value: Any) -> str:
+    """Return the name of a function or class; no code of the value runs."""
+    value = inner(value)
+    if issubclass(type(value), type):
+        return str(_name_of_class(value))
+    return str(value.__name__) if type(value) in (FunctionType, BuiltinFunctionType) else ""

@@ -1,8 +1,9 @@
 """Rebuild the former values of modules in a process without notes: from the values' provenance, and from the source.
 
 A value that a module's own file defines is the module's own. For any other value the source is read: if only ``def``,
-``class`` or an import from the standard library binds the name there, a foreign value was set later. A value under a
-decorator, or of any other statement, is never reported.
+``class`` or an import from the standard library binds the name there, a foreign value was set later. So it was if the
+only statement for the name copies another name, which has no foreign value now, or if no decorator in the source can
+have made the value. A value of any other statement is never reported.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ from __future__ import annotations
 import ast
 import importlib.util
 import linecache
-from collections.abc import Collection, Mapping
-from importlib.machinery import FrozenImporter, SourceFileLoader
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+import re
+from collections.abc import Collection, Iterable, Mapping
+from importlib.machinery import EXTENSION_SUFFIXES, FrozenImporter, SourceFileLoader
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.describe import PLAIN
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import ABSENT, inner, mro
-from hookpatch._inspect.audit.definitions import Definitions
-from hookpatch._inspect.audit.kinds import OF_PYTHON, is_code, is_object
+from hookpatch._inspect.audit.definitions import Definitions, is_of_others
+from hookpatch._inspect.audit.kinds import OF_PYTHON, bare_name, is_code, is_object
 from hookpatch._inspect.audit.origin import PYTHON, Origin, of_module, origin_of
 from hookpatch._inspect.audit.snapshot import (
     CodeChange,
@@ -34,10 +36,10 @@ from hookpatch._inspect.audit.snapshot import (
 from hookpatch._inspect.foreign import wrapping
 
 _NEVER_TOLD: Final = (*PLAIN, list, dict, tuple, set, frozenset, ModuleType)
-_name_of_class: Final[Any] = type.__dict__["__name__"].__get__
 # The callable objects of these modules are no code.
 _OF_TYPES: Final = ("typing", "typing_extensions", "types", "collections", "_collections")
 _DEEPEST: Final = 3  # classes inside of classes
+_DECORATOR: Final = re.compile(r"\s*@\s*(\w+)")
 
 
 def rebuilt(ours: Collection[tuple[Any, ...]]) -> Snapshot:
@@ -76,12 +78,13 @@ class _Module:
         self._snapshot.modules[id(self._module)] = note
         if self._name == "__main__":
             return
-        if type(self._file) is not str:
+        is_extension = type(self._file) is str and self._file.endswith(tuple(EXTENSION_SUFFIXES))
+        if type(self._file) is not str or (is_extension and self._home.distribution == PYTHON):
             self._compare_c_code(note)
             return
         for name, value in dict(self._names).items():
             self._compare(note, name, value, ())
-            if issubclass(type(value), type) and module_of_class(value) == self._name:
+            if issubclass(type(value), type) and self._defines(value, name):
                 self._look_into(value, (name,))
         exported: Any = self._names.get("__all__")
         for name in [*exported] if type(exported) in (list, tuple) else []:
@@ -89,6 +92,14 @@ class _Module:
                 source = self._definitions(())
                 if source is not None and source.is_defined(name) and name in source.always:
                     note.before[name] = self._definition(name, source.nodes[name])
+
+    def _defines(self, value: type, name: str) -> bool:
+        """Return True for a class of this module, also if the package has written its own name into the class."""
+        home = module_of_class(value) or ""
+        if not self._name.startswith(f"{home}.") or name not in self._names:
+            return home == self._name
+        functions = [member for member in names_of_class(value).values() if type(member) is FunctionType]
+        return any(self._is_own(member) and member.__code__.co_qualname.startswith(f"{name}.") for member in functions)
 
     def _look_into(self, owner: type, path: tuple[str, ...]) -> None:
         names = names_of_class(owner)
@@ -120,27 +131,48 @@ class _Module:
         if source is None:
             return
         node = source.nodes.get(name)
-        is_plain = self._is_plain(note.owner, path)
+        is_plain = self._is_plain(note.owner, path, origin)
+        copied = self._copied(note, source, name, origin) if is_foreign and not is_swapped else ABSENT
         is_defined = source.is_defined(name) and is_plain
         if is_swapped:
             if is_defined and is_foreign:
                 self._snapshot.swaps.append(CodeChange(function, self._code(name, node), note.owner, name))
         elif is_defined and self._is_possible(value, node):
             note.before[name] = self._beneath(value, name) or self._definition(".".join((*path, name)), node)
-        elif is_foreign and source.may_bind(name) and (of_python or (is_plain and source.is_of_python(name))):
+        elif copied is not ABSENT:
+            note.before[name] = copied
+        elif is_foreign and self._is_bound_by_others(source, name, is_plain, origin):
             note.before[name] = self._beneath(value, name) or Unknown()
         elif is_foreign and path and is_plain and not source.may_bind(name):
             del note.before[name]  # a new method
+
+    def _copied(self, note: OwnerNote, source: Definitions, name: str, author: Origin) -> Any:
+        """Return what the only statement for a name copies, if the author did not define it; else ABSENT."""
+        module, value = source.copied_value(name, {**self._names, **note.names})
+        home = self._home if module is None else of_module(module)
+        is_original = is_code(value) and not self._is_foreign(origin_of(value), home) and home.is_known
+        return value if is_original and self._is_foreign(author, home) else ABSENT
+
+    def _is_bound_by_others(self, source: Definitions, name: str, is_plain: bool, author: Origin) -> bool:
+        """Return True if the source binds a name, and cannot have bound a value of an author."""
+        if self._home.distribution == PYTHON:
+            return source.may_bind(name)
+        is_decorated = source.is_only_decorated(name) and self._is_of_others(source.names_in_decorators(name), author)
+        return is_plain and (is_decorated or (source.may_bind(name) and source.is_of_python(name)))
+
+    def _is_of_others(self, names: Iterable[str], author: Origin) -> bool:
+        return all(is_of_others(self._names, name, self._home, author) for name in names)
 
     def _is_odd(self, value: Any, name: str, path: tuple[str, ...], is_foreign: bool) -> bool:
         """Return True for code that neither an import nor a decorator in the source leaves under a name."""
         kind = type(inner(value))
         below = self._beneath(value, name)
         if type(below) is FunctionType:  # the first line of a decorated function is that of the decorator
-            return not linecache.getline(str(self._file), below.__code__.co_firstlineno).lstrip().startswith("@")
+            decorator = _DECORATOR.match(linecache.getline(str(self._file), below.__code__.co_firstlineno))
+            return decorator is None or (is_foreign and self._is_of_others([decorator[1]], origin_of(value)))
         if not is_code(value) or (module_of_class(kind) or "").partition(".")[0] in _OF_TYPES:
             return False
-        if _bare_name(value) == name and not (path and is_foreign):
+        if bare_name(value) == name and not (path and is_foreign):
             return False
         return is_foreign or f"def {name}" in self._text() or f"class {name}" in self._text()
 
@@ -157,20 +189,23 @@ class _Module:
             return value.__globals__ is self._names and (own == self._file or own[:1] == "<")
         return issubclass(type(value), type) and module_of_class(value) == self._name
 
-    def _is_foreign(self, origin: Origin) -> bool:
+    def _is_foreign(self, origin: Origin, home: Origin | None = None) -> bool:
         """Return True if another distribution defines a value, or another file of the program."""
-        if origin.distribution is None and self._home.distribution is None:
-            return origin.file is not None and origin.file != self._home.file
-        return origin.is_known and origin.distribution not in (self._home.distribution, PYTHON)
+        home = home or self._home
+        if origin.distribution is None and home.distribution is None:
+            return origin.file is not None and origin.file != home.file
+        return origin.is_known and origin.distribution not in (home.distribution, PYTHON)
 
-    def _is_plain(self, owner: Any, path: tuple[str, ...]) -> bool:
+    def _is_plain(self, owner: Any, path: tuple[str, ...], author: Origin) -> bool:
         """Return True if no decorator, metaclass or ``__init_subclass__`` of foreign code has made a class."""
         if not path:
             return True
         outer = self._definitions(path[:-1])
         makers = [type(owner), *(base for base in mro(owner) if "__init_subclass__" in names_of_class(base))]
         is_own = not any(self._is_foreign(of_module(module_of_class(maker))) for maker in makers)
-        return is_own and outer is not None and outer.is_defined(path[-1])
+        if not is_own or outer is None or outer.is_defined(path[-1]):
+            return is_own and outer is not None
+        return outer.is_only_decorated(path[-1]) and self._is_of_others(outer.names_in_decorators(path[-1]), author)
 
     def _is_possible(self, value: Any, node: Any) -> bool:
         """Return False if the definition itself may have left the value: a class with bases can be any object."""
@@ -194,7 +229,7 @@ class _Module:
             below = ABSENT if wrapper is None else wrapper.below
             cells = function.__closure__ or () if type(function) is FunctionType else ()
             for candidate in (below, *(cell.cell_contents for cell in cells if _is_filled(cell))):
-                if candidate is not ABSENT and self._is_own(candidate) and _bare_name(candidate) == name:
+                if candidate is not ABSENT and self._is_own(candidate) and bare_name(candidate) == name:
                     return candidate
             if below is ABSENT:
                 return None
@@ -230,14 +265,6 @@ class _Module:
                 del note.before[name]
             elif AttributeSlot(self._module, name).key not in self._ours:
                 note.before[name] = self._beneath(self._names[name], name) or Unknown()
-
-
-def _bare_name(value: Any) -> str:
-    """Return the name of a function or class; no code of the value runs."""
-    value = inner(value)
-    if issubclass(type(value), type):
-        return str(_name_of_class(value))
-    return str(value.__name__) if type(value) in (FunctionType, BuiltinFunctionType) else ""
 
 
 def _model() -> None:

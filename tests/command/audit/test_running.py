@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from environments import Environment
 
 SHOW = "\nimport hookpatch; print(hookpatch.audit().to_json())\n"
 MINE = "def mine(*args, **options): return 'mine'\n"
@@ -51,7 +52,13 @@ HELD = [  # the module, the statement that patches, the patches
     ("__all__ = ['f']\ndef f(): pass", "del module.f", {("module:f", "removed")}),
     ("if True:\n    def f(): pass", "module.f = used.keep", {("module:f", "replaced")}),
     ("def f(): pass", "from unittest.mock import Mock; module.f = Mock()", {("module:f", "replaced")}),
+    ("from used import keep as f", "module.f = lambda: 1", {("module:f", "replaced")}),
+    ("def g(): pass\nf = g", "module.f = used.keep", {("module:f", "replaced")}),
+    ("class C:\n    def g(self): pass\n    f = g", "module.C.f = used.keep", {("module:C.f", "replaced")}),
     # The module's own source did these, or may have.
+    ("from used import keep as f", "module.f = used.around(module.f)", set()),
+    ("from used import keep as f\nf = f", "module.f = lambda: 1", set()),
+    ("from used import keep as f\nif False: f = 1", "module.f = lambda: 1", set()),
     ("@used.around\ndef f(): pass", "", set()),
     ("def f(): pass\nf = used.around(f)", "", set()),
     ("from used import keep as f", "", set()),
@@ -130,7 +137,7 @@ def test_what_the_source_itself_does_is_no_patch(tmp_path: Path) -> None:
         (tmp_path / f"module{number}.py").write_text(f"import used\n{source}\n")
         statements += [f"import module{number} as module", statement]
         expected |= {(target.replace("module", f"module{number}", 1), kind) for target, kind in changes}
-    assert len(expected) == 12
+    assert len(expected) == 15
     assert slots(audited(tmp_path, "\n".join(statements) + SHOW)) == expected
 
 
@@ -172,6 +179,92 @@ def test_under_the_command_the_notes_are_compared(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hookpatch", "audit", "-c", program]
     completed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert completed.stdout.startswith("True replaced   logging:BASIC_FORMAT"), completed.stderr
+
+
+SHOP = {  # an installed package, whose public module rewrites __module__
+    "shop/__init__.py": """
+from shop._client import Client, Made, sell
+from shop._more import Agreed, Kept, late, mixed
+from shop import _more
+Client.__module__ = sell.__module__ = "shop"
+""",
+    "shop/_client.py": """
+import typing
+def own(function):
+    return lambda *args: function(*args)
+def sell(): return 1
+@own
+class Made:
+    pass
+@typing.final
+class Client:
+    def never_patched(self): return 1
+    def send(self): return 1
+    @own
+    def decorated(self): return 1
+    @typing.overload
+    def many(self): ...
+    @typing.overload
+    def many(self, word): ...
+    def many(self, word=1): return word
+    @property
+    def price(self): return 1
+    kind = own
+""",
+    "shop/_more.py": """
+import agent
+def by_agent(function): return agent.around(function)
+@by_agent
+def mixed(): return 1
+@agent.around
+def late(): return 1
+@agent.marked
+class Agreed:
+    def walk(self): return 1
+class Kept:
+    talk = agent.around(print)
+    from agent import around
+""",
+}
+AGENT = """
+def around(function):
+    def wrapper(*args): return function(*args)
+    return wrapper
+def marked(kind):
+    kind.walk = around(kind.walk)
+    return kind
+def patch():
+    import _datetime, shop
+    client = shop.Client
+    for name in ("send", "decorated", "many"):
+        setattr(client, name, around(getattr(client, name)))
+    client.price = property(around(client.price.fget))
+    client.kind = shop.sell = shop.Made = around(len)
+    _datetime.tzinfo = type("tzinfo", (), {})
+"""
+
+
+def test_decorators_copies_and_rewritten_modules_of_distributions(home: Environment) -> None:
+    """A foreign value is a patch where no decorator, import or assignment of the source can have left the value."""
+    for distribution, files in (("shop", SHOP), ("agent", {"agent.py": AGENT})):
+        for name, text in files.items():
+            (home.site_packages / name).parent.mkdir(exist_ok=True)
+            (home.site_packages / name).write_text(text)
+        info = home.site_packages / f"{distribution}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
+        (info / "RECORD").write_text("".join(f"{name},,\n" for name in files))
+    completed = home.run("-c", f"import _datetime, shop, agent{SHOW}agent.patch(){SHOW}")
+    before, after = json.JSONDecoder().raw_decode(completed.stdout), completed.stdout
+    assert before[0]["findings"] == [], completed.stderr
+    findings = json.loads(after[before[1] :])["findings"]
+    assert {(finding["target"], finding["distribution"]) for finding in findings} == {
+        (target, "agent")
+        for target in (
+            *("shop:Client.send", "shop:Client.decorated", "shop:Client.many", "shop:Client.price"),
+            *("shop:Client.kind", "shop:sell", "shop:Made", "_datetime:tzinfo"),
+        )
+    }
 
 
 def test_the_author_of_an_assignment_in_a_cell_is_the_program(tmp_path: Path) -> None:
