@@ -53,7 +53,10 @@ def environment(folder: Path, programs: dict[str, Program]) -> Path:
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
         pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q"]
-        pip += ["-c", str(ROOT / "constraints.txt")]
+        # All instrumentations of OpenTelemetry need one version, and not each has the pinned one.
+        pins = [pin for pin in (ROOT / "constraints.txt").read_text().splitlines() if not pin.startswith("opentele")]
+        (folder / "constraints.txt").write_text("\n".join(pins))
+        pip += ["-c", str(folder / "constraints.txt")]
         wanted = sorted({distribution for program in programs.values() for distribution in program.install})
         subprocess.run([*pip, *wanted], check=True)
         subprocess.run([*pip, str(ROOT)], check=True)

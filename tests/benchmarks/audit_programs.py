@@ -74,6 +74,22 @@ PATCHING: Final = {
         ("vcr",),
         ("vcrpy", "requests"),
     ),
+    "onnx-diagnostic": Program(
+        "import torch, transformers.models.llama.modeling_llama\n"
+        "from transformers.models.idefics import modeling_idefics as idefics\n"
+        "idefics.IdeficsEmbedding = idefics.IdeficsRotaryEmbedding  # the old name, which is imported\n"
+        "from onnx_diagnostic.torch_export_patches import torch_export_patches",
+        "block = torch_export_patches(patch_transformers=True); block.__enter__()",
+        ("onnx_diagnostic",),
+        ("onnx-diagnostic", "torch", "transformers", "onnxscript", "onnxruntime"),
+    ),
+    "liger-kernel": Program(
+        "import torch, transformers.models.llama.modeling_llama\n"
+        "from liger_kernel.transformers import apply_liger_kernel_to_llama",
+        "apply_liger_kernel_to_llama()",
+        ("liger_kernel",),
+        ("liger-kernel", "torch", "transformers"),
+    ),
     "responses": Program("import responses", "responses.start()", ("responses",), ("responses",)),
 }
 
