@@ -62,9 +62,10 @@ class Definitions:
         return self.kinds.get(name, {OTHERWISE}) <= {DEFINITION, DECORATED} and not self.has_star
 
     def names_in_decorators(self, name: str) -> set[str]:
-        """Return the names in the decorators of the definitions of a name."""
+        """Return the names, with dots, in the decorators of the definitions of a name."""
         nodes = [node for decorator in self._decorators.get(name, ()) for node in ast.walk(decorator)]
-        return {node.id for node in nodes if isinstance(node, ast.Name)}
+        names = {_dotted(node) for node in nodes} - {""}
+        return {name for name in names if not any(other.startswith(f"{name}.") for other in names)}
 
     def copied_value(self, name: str, names: Mapping[str, Any]) -> tuple[str | None, Any]:
         """Return the module from which the only statement for a name copies, None for its own, and the present value.
@@ -143,20 +144,31 @@ def _nodes(parts: Any) -> Iterator[ast.expr]:
             yield part  # type: ignore[misc]  # a withitem is walked like an expression
 
 
-def is_of_others(names: Mapping[str, Any], name: str, home: Origin, author: Origin) -> bool:
-    """Return True if an author has no part in the value of a name, which is Python's or of the module's distribution.
+def is_of_others(names: Mapping[str, Any], path: str, author: Origin) -> bool:
+    """Return True if an author has no part in a value in a decorator.
 
     Args:
         names: the names of the module.
-        name: a name in a decorator.
-        home: the origin of the module.
+        path: a name in the decorator, with dots.
         author: the origin of the decorated value.
     """
-    value = inner(names.get(name, vars(builtins).get(name, ABSENT)))
-    origin = Origin(PYTHON) if value is vars(builtins).get(name) else origin_of(value)
-    if author.distribution is None or origin.distribution not in (PYTHON, home.distribution):
-        return False
-    parts = value.__globals__ if type(value) is FunctionType else {}
-    parts = names_of_module(value) if issubclass(type(value), ModuleType) else parts
+    first, *others = path.split(".")
+    value = names.get(first, vars(builtins).get(first, ABSENT))
+    for part in others:
+        if issubclass(type(value), ModuleType):
+            value = names_of_module(value).get(part, ABSENT)
+    value = inner(value)
+    if value is ABSENT or author.distribution is None or value is vars(builtins).get(path):
+        return value is not ABSENT and author.distribution is not None
+    origin = origin_of(value)
+    parts = value.__globals__ if type(value) is FunctionType and origin.distribution != PYTHON else {}
     foreign = (origin_of(part).distribution == author.distribution for part in [*parts.values()] if is_code(part))
-    return origin.distribution == PYTHON or not any(foreign)
+    return origin.distribution not in (None, author.distribution) and not any(foreign)
+
+
+def _dotted(node: ast.AST) -> str:
+    """Return the name, with dots, that an expression reads; empty for any other expression."""
+    if isinstance(node, ast.Attribute):
+        owner = _dotted(node.value)
+        return f"{owner}.{node.attr}" if owner else ""
+    return node.id if isinstance(node, ast.Name) else ""

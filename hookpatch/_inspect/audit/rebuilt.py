@@ -1,9 +1,9 @@
 """Rebuild the former values of modules in a process without notes: from the values' provenance, and from the source.
 
 A value that a module's own file defines is the module's own. For any other value the source is read: if only ``def``,
-``class`` or an import from the standard library binds the name there, a foreign value was set later. So it was if the
-only statement for the name copies another name, which has no foreign value now, or if no decorator in the source can
-have made the value. A value of any other statement is never reported.
+``class`` or an import from the standard library binds the name there, a foreign value was set later. The same holds for
+a name that the source only copies from another name without a foreign value. The same holds under foreign decorators
+that cannot have made the value. A value of any other statement is never reported.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NEVER_TOLD: Final = (*PLAIN, list, dict, tuple, set, frozenset, ModuleType)
 # The callable objects of these modules are no code.
 _OF_TYPES: Final = ("typing", "typing_extensions", "types", "collections", "_collections")
 _DEEPEST: Final = 3  # classes inside of classes
-_DECORATOR: Final = re.compile(r"\s*@\s*(\w+)")
+_DECORATOR: Final = re.compile(r"\s*@\s*([\w.]+)")
 
 
 def rebuilt(ours: Collection[tuple[Any, ...]]) -> Snapshot:
@@ -161,7 +161,7 @@ class _Module:
         return is_plain and (is_decorated or (source.may_bind(name) and source.is_of_python(name)))
 
     def _is_of_others(self, names: Iterable[str], author: Origin) -> bool:
-        return all(is_of_others(self._names, name, self._home, author) for name in names)
+        return all(is_of_others(self._names, name, author) for name in names)
 
     def _is_odd(self, value: Any, name: str, path: tuple[str, ...], is_foreign: bool) -> bool:
         """Return True for code that neither an import nor a decorator in the source leaves under a name."""
