@@ -81,7 +81,7 @@ PATCHING: Final = {
         "from onnx_diagnostic.torch_export_patches import torch_export_patches",
         "block = torch_export_patches(patch_transformers=True); block.__enter__()",
         ("onnx_diagnostic",),
-        ("onnx-diagnostic", "torch", "transformers", "onnxscript", "onnxruntime"),
+        ("onnx-diagnostic", "torch", "transformers", "onnxscript", "onnxruntime", "optree", "scipy"),
     ),
     "liger-kernel": Program(
         "import torch, transformers.models.llama.modeling_llama\n"

@@ -17,7 +17,7 @@ from hookpatch._inspect.audit.compare import Comparison
 from hookpatch._inspect.audit.finding import Audit
 from hookpatch._inspect.audit.snapshot import Snapshot
 
-_SHARE: Final = 100  # a look takes at most a hundredth of the time since the last look
+_SHARE: Final = 200  # a look takes at most a two-hundredth of the time since the last look
 _EXCEPT: Final = ("hookpatch", "__main__", "sitecustomize")
 _open, _rename = open, os.replace  # kept: the program may have patched both by its end
 running: Final[list[Recorder]] = []  # the recorder of this process, if any
