@@ -76,7 +76,7 @@ def _apply() -> None:
         from hookpatch._bootstrap.stderr import EXIT_STATUS, INTERRUPTED
 
         is_ctrl_c = isinstance(error, KeyboardInterrupt) and not is_of_code(error)
-        if is_ctrl_c or getattr(error, "code", None) == EXIT_STATUS:  # or refused already
+        if is_ctrl_c or getattr(error, "code", None) == EXIT_STATUS:  # or the program was refused already
 
             def end_program() -> None:
                 raise SystemExit(INTERRUPTED if is_ctrl_c else EXIT_STATUS)

@@ -90,7 +90,7 @@ class HookpatchMagics(Magics):
                     if plugin not in opened:
                         opened[plugin] = undo.enter_context(active(f"{plugin.name}@{plugin.distribution}"))
                     put_off = 0
-                except MissingPlugin:  # its session is its own, and the needed plugin may come later in the list
+                except MissingPlugin:  # each plugin has a session: the needed plugin may come later in the list
                     waiting.append(plugin)
                     put_off += 1
                     if put_off == len(waiting):

@@ -585,7 +585,7 @@ def cells() -> Iterator[Cell]:
                 yield Cell(row, mode, verb, reach, scope)
 
 
-def run(cell: Cell, tool: str, folder: Path) -> Outcome | None:
+def run_cell(cell: Cell, tool: str, folder: Path) -> Outcome | None:
     """Run a cell with a tool; return None if the mode fails unpatched, or the tool cannot patch in the wanted way."""
     library, mode = vendor(cell.row, folder), MODES[cell.mode]
     plain, patched = (functools.partial(_matches, factor=factor) for factor in factors(cell.row, cell.verb))

@@ -74,7 +74,7 @@ def tests_need(source: Path, ours: dict[str, Distribution]) -> tuple[list[str], 
     return [word for word in words if word in ours], [word for word in words if word not in ours]
 
 
-def run(*command: str | Path, cwd: Path) -> str:
+def run_command(*command: str | Path, cwd: Path) -> str:
     """Run a command in a folder, without our variables; return its output, or exit with the output of a failure."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("HOOKPATCH_", "PYTHON"))}
     completed = subprocess.run(
@@ -93,7 +93,7 @@ def tried(distribution: Distribution, ours: dict[str, Distribution], folder: Pat
     source = folder / distribution.sdist.name.removesuffix(".tar.gz")
     elsewhere = folder / "elsewhere"  # the current folder of the tests, without sources
     elsewhere.mkdir()
-    run(sys.executable, "-m", "venv", folder / "venv", cwd=elsewhere)
+    run_command(sys.executable, "-m", "venv", folder / "venv", cwd=elsewhere)
     python = folder / "venv" / "bin" / "python"
     pip = (python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
     needed, foreign = closure(distribution.name, ours)
@@ -103,19 +103,19 @@ def tried(distribution: Distribution, ours: dict[str, Distribution], folder: Pat
         needed += [each for each in also_needed if each not in needed]
         foreign += also_foreign
     # Install our distributions apart, from the folder alone: an index may have other distributions of equal name.
-    run(*pip, "--no-index", "--no-deps", *(each.wheel for each in needed), cwd=elsewhere)
-    run(*pip, "--constraint", CONSTRAINTS, *foreign, *tools, cwd=elsewhere)
-    run(python, "-m", "pip", "--disable-pip-version-check", "check", cwd=elsewhere)
+    run_command(*pip, "--no-index", "--no-deps", *(each.wheel for each in needed), cwd=elsewhere)
+    run_command(*pip, "--constraint", CONSTRAINTS, *foreign, *tools, cwd=elsewhere)
+    run_command(python, "-m", "pip", "--disable-pip-version-check", "check", cwd=elsewhere)
     company = " ".join(each.name for each in needed[1:])
     yield f"installed in {time.monotonic() - began:.0f} s, with {company or 'none of ours'}"
     package = distribution.name.replace("-", "_")
-    where = run(python, "-c", f"import {package}; print({package}.__file__)", cwd=elsewhere).strip()
+    where = run_command(python, "-c", f"import {package}; print({package}.__file__)", cwd=elsewhere).strip()
     if not Path(where).is_relative_to(folder / "venv"):
         raise SystemExit(f"{package} is imported from {where}, not from the environment")
     pytest = folder / "venv" / "bin" / "pytest"
     chosen = LEFT_OUT.get(distribution.name, ())
     command = (pytest, "-q", "-p", "no:cacheprovider", "--show-capture=no", "--tb=short", *chosen, source / "tests")
-    yield run(*command, cwd=elsewhere).splitlines()[-1].strip("= ")
+    yield run_command(*command, cwd=elsewhere).splitlines()[-1].strip("= ")
 
 
 def main(folder: Path, *names: str) -> None:

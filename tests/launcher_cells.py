@@ -50,7 +50,7 @@ def _verdict(cell: dict[str, Any], stderr: str, problems: Sequence[str]) -> tupl
     return ("loud", messages[0]) if messages else ("silent", f"said {cell['said']!r}")
 
 
-def run(home: Environment, names: str, launchers: Sequence[str]) -> list[Cell]:
+def run_launchers(home: Environment, names: str, launchers: Sequence[str]) -> list[Cell]:
     """Run a row of launchers, some in each program: a program has a time limit; return the cells."""
     groups = (launchers[start : start + _AT_A_TIME] for start in range(0, len(launchers), _AT_A_TIME))
     return [cell for group in groups for cell in _run(home, names, group)]

@@ -9,7 +9,7 @@ from hookpatch._engine.lock.fingerprint import Fingerprint, of_slot
 from hookpatch._engine.slots.resolve import resolve
 
 
-def taken(address: str) -> Fingerprint:
+def fingerprint_of_target(address: str) -> Fingerprint:
     """Return the fingerprint of a target."""
     target = Target(address)
     return of_slot(resolve(target, importlib.import_module(str(target.module)), "this test"))

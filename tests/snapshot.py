@@ -30,7 +30,7 @@ class Snapshot:
             members = [
                 member for kind in kinds for member in vars(kind).values() if type(member) is MemberDescriptorType
             ]
-            entries = _held(owner, members)
+            entries = _own_values(owner, members)
             self._owners[place] = owner, members, entries
             for step, _, value in entries:
                 if self._goes_into(value) and not (is_mapping(owner) and step.startswith(".")):
@@ -55,7 +55,7 @@ class Snapshot:
     def now(self, place: str) -> Any:
         """Return the value at a place now, or ABSENT."""
         for owner_place, (owner, members, _) in self._owners.items():
-            for step, _, value in _held(owner, members) if place.startswith(owner_place) else ():
+            for step, _, value in _own_values(owner, members) if place.startswith(owner_place) else ():
                 if _joined(owner_place, step) == place:
                     return value
         return ABSENT
@@ -68,7 +68,7 @@ class Snapshot:
         """
         changes: list[str] = []
         for owner_place, (owner, members, before) in self._owners.items():
-            after = _held(owner, members)
+            after = _own_values(owner, members)
             if len(before) == len(after) and all(map(_is_same, before, after)):
                 continue
             old, new = ({_joined(owner_place, entry[0]): entry for entry in entries} for entries in (before, after))
@@ -101,7 +101,7 @@ def _joined(place: str, step: str) -> str:
     return (place + step).removeprefix(".")
 
 
-def _held(owner: Any, members: list[MemberDescriptorType]) -> Held:
+def _own_values(owner: Any, members: list[MemberDescriptorType]) -> Held:
     """Return all values that an owner holds itself; bypass the owner's own methods of access."""
     entries: Held = [(".__class__", "", type(owner))]
     # importlib drops _initializing from a spec when the import has ended.

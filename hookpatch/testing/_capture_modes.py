@@ -58,7 +58,7 @@ def _onnx(model: Any, inputs: tuple[Any, ...], dynamo: bool) -> Run:
         assert program is not None  # the result of an export without a path
         program.save(file)  # type: ignore[arg-type]  # accepts an open file, too
     else:
-        torch.onnx.export(_module(model), inputs, file, dynamo=False)  # type: ignore[arg-type]  # likewise
+        torch.onnx.export(_module(model), inputs, file, dynamo=False)  # type: ignore[arg-type]  # accepts a file
     session = ReferenceEvaluator(onnx.load_from_string(file.getvalue()))
 
     def run_session(*inputs: Any) -> list[Any]:

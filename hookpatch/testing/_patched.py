@@ -150,7 +150,7 @@ class _Span:
             errors.append(NotApplied(*failed))
         self._cancel_watches()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DisplacedWarning)  # what is left is seen below, and looked at once more
+            warnings.simplefilter("ignore", DisplacedWarning)  # the comparison below finds each leftover
             try:
                 self.session.close()
             except Exception as error:

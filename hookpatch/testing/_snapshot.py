@@ -52,7 +52,8 @@ class _Entries(list[Any]):
 class Snapshot:
     """A copy of the attributes and items of an owner, and of the parts of its Python functions."""
 
-    __slots__ = ("_attributes", "_entries", "_inside", "_items", "_kind", "_name", "_owner")  # no __dict__, likewise
+    # No __dict__: reach="everywhere" would find the dict.
+    __slots__ = ("_attributes", "_entries", "_inside", "_items", "_kind", "_name", "_owner")
 
     def __init__(self, owner: Any, name: str | None = None, within: bool = True) -> None:
         """Copy the state of an owner; ``within=False`` leaves out its closure and the parts of its functions."""

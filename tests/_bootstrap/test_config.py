@@ -343,7 +343,7 @@ def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return furnished(tmp_path_factory.mktemp("config"), wheels, plugins, FILES)
 
 
-def said(home: Environment, *command: str, cwd: str = "", **variables: str) -> tuple[str, str, int]:
+def output_of(home: Environment, *command: str, cwd: str = "", **variables: str) -> tuple[str, str, int]:
     """Return output, errors and status of a program."""
     completed = home.run(*command, cwd=home.folder / cwd, **variables)
     return completed.stdout.strip(), completed.stderr.strip(), completed.returncode
@@ -352,20 +352,20 @@ def said(home: Environment, *command: str, cwd: str = "", **variables: str) -> t
 def test_named_file_is_enough(home: Environment) -> None:
     """A named file holds in the program and its child processes; not with -E, the kill switch, or in pip's builds."""
     path = str(home.folder / "project" / "pyproject.toml")
-    assert said(home, "script.py", HOOKPATCH_CONFIG=path) == ("7 mph", "", 0)
+    assert output_of(home, "script.py", HOOKPATCH_CONFIG=path) == ("7 mph", "", 0)
     again = "import subprocess, sys; sys.path[0] = '..'; import vendor; "
     again += "subprocess.run([sys.executable, 'script.py'], cwd='..')"
-    assert said(home, "-c", again, cwd="project", HOOKPATCH_CONFIG=path) == ("7 mph", "", 0)
-    assert said(home, "-E", "script.py", HOOKPATCH_CONFIG=path) == ("1", "", 0)
-    assert said(home, "script.py", HOOKPATCH_CONFIG=path, HOOKPATCH_DISABLE="1") == ("1", "", 0)
-    assert said(home, "-m", "pip", cwd="site-packages", HOOKPATCH_CONFIG=path) == ("None", "", 0)
+    assert output_of(home, "-c", again, cwd="project", HOOKPATCH_CONFIG=path) == ("7 mph", "", 0)
+    assert output_of(home, "-E", "script.py", HOOKPATCH_CONFIG=path) == ("1", "", 0)
+    assert output_of(home, "script.py", HOOKPATCH_CONFIG=path, HOOKPATCH_DISABLE="1") == ("1", "", 0)
+    assert output_of(home, "-m", "pip", cwd="site-packages", HOOKPATCH_CONFIG=path) == ("None", "", 0)
 
 
 def test_file_that_nobody_names_is_nothing_to_python(home: Environment) -> None:
     """Neither a program nor a block reads a file of the working folder unless named."""
     code = "import sys, hookpatch; hookpatch.active('tuned').close(); print('tomllib' in sys.modules)"
-    assert said(home, "script.py", cwd="project/deep") == ("1", "", 0)
-    assert said(home, "-c", code, cwd="project/deep") == ("False", "", 0)
+    assert output_of(home, "script.py", cwd="project/deep") == ("1", "", 0)
+    assert output_of(home, "-c", code, cwd="project/deep") == ("False", "", 0)
 
 
 @pytest.mark.parametrize(
@@ -402,7 +402,7 @@ def test_mistake_ends_the_program_before_it_starts(home: Environment, name: str,
     """A mistake ends the program before its first line, unless the file sets on_error; not without plugins."""
     path = home.folder / name
     line = f"hookpatch: {error.format(path)}" if error else ""
-    assert said(home, "script.py", HOOKPATCH_CONFIG=str(path)) == ("" if status else "1", line, status)
+    assert output_of(home, "script.py", HOOKPATCH_CONFIG=str(path)) == ("" if status else "1", line, status)
 
 
 def test_command_takes_the_project_it_is_in(home: Environment) -> None:
@@ -410,18 +410,18 @@ def test_command_takes_the_project_it_is_in(home: Environment) -> None:
     names = "import os, vendor; print(vendor.speed, os.environ.get('HOOKPATCH_PLUGINS'))"
     deep = "project/deep"
     run = ("-m", "hookpatch", "run")
-    assert said(home, *run, "script.py", cwd=deep) == ("7 mph", "", 0)
-    assert said(home, *run, "-o", "tuned.unit=kmh", "-c", names, cwd=deep) == ("7 kmh None", "", 0)
-    assert said(home, *run, "-p", "light", "-c", names, cwd=deep) == ("7 mph tuned,light", "", 0)
-    assert said(home, *run, "-c", names, cwd=deep, HOOKPATCH_PLUGINS="light") == ("1 light", "", 0)
-    wrong = said(home, *run, "-o", "tuned.speed=fast", "script.py", cwd=deep)
+    assert output_of(home, *run, "script.py", cwd=deep) == ("7 mph", "", 0)
+    assert output_of(home, *run, "-o", "tuned.unit=kmh", "-c", names, cwd=deep) == ("7 kmh None", "", 0)
+    assert output_of(home, *run, "-p", "light", "-c", names, cwd=deep) == ("7 mph tuned,light", "", 0)
+    assert output_of(home, *run, "-c", names, cwd=deep, HOOKPATCH_PLUGINS="light") == ("1 light", "", 0)
+    wrong = output_of(home, *run, "-o", "tuned.speed=fast", "script.py", cwd=deep)
     assert wrong[1:] == (
         "hookpatch: error: options of plugin 'tuned' (tuned-dist 1.0): speed=fast: Expected 'int', and the text "
         "'fast' is none; it takes speed: int, unit: str [hookpatch explain OptionsError]",
         78,
     )
     named = str(home.folder / "nothing.toml")
-    assert said(home, *run, "script.py", cwd=deep, HOOKPATCH_CONFIG=named) == ("1", "", 0)
+    assert output_of(home, *run, "script.py", cwd=deep, HOOKPATCH_CONFIG=named) == ("1", "", 0)
 
 
 def test_lock_and_check_take_what_the_project_asks_for(home: Environment) -> None:
@@ -433,10 +433,10 @@ def test_lock_and_check_take_what_the_project_asks_for(home: Environment) -> Non
     (project / "pyproject.toml").write_text(text)
     (project / "locks").mkdir()
     path = project / "locks" / "ours.lock"
-    locked = said(home, "-m", "hookpatch", "lock", cwd="locking", PYTHONPATH=str(project))
+    locked = output_of(home, "-m", "hookpatch", "lock", cwd="locking", PYTHONPATH=str(project))
     assert locked == (f"no distribution  vendor:speed\n{path} written", "", 0)
     assert "speed = 7" in path.read_text()
-    completed = said(home, "-m", "hookpatch", "check", "--json", cwd="locking", PYTHONPATH=str(project))
+    completed = output_of(home, "-m", "hookpatch", "check", "--json", cwd="locking", PYTHONPATH=str(project))
     answer = json.loads(completed[0])
     assert (answer["lock"], answer["status"], completed[2]) == (str(path), 0, 0)
     assert [target["target"] for target in answer["targets"]] == ["vendor:speed"]

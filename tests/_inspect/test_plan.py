@@ -377,7 +377,7 @@ LOOK = """
     """
 
 
-def look(*names: str, options: Mapping[str, Any] = {}) -> dict[str, Any]:
+def plan_in_new_process(*names: str, options: Mapping[str, Any] = {}) -> dict[str, Any]:
     """Plan in a new interpreter; return the result and all imported modules."""
     code = textwrap.dedent(LOOK.format(names=names, options=dict(options)))
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -389,7 +389,7 @@ def look(*names: str, options: Mapping[str, Any] = {}) -> dict[str, Any]:
 def test_real_libraries_are_not_imported() -> None:
     """Plugins for onnxsim and torch: of theirs, the modules of the plugins alone."""
     names = ["fuse_qkv_off", "linear_kept", "onnxsim_skip", "symbolic_functions", "rmsnorm_node", "gelu_node"]
-    answer = look(*names, options={"onnxsim_skip": {"passes": ["fuse_qkv"]}})
+    answer = plan_in_new_process(*names, options={"onnxsim_skip": {"passes": ["fuse_qkv"]}})
     packages = {name.partition(".")[0] for name in answer["new"]}
     assert not packages & {"onnxsim", "onnx", "torch", "numpy", "transformers", "onnxruntime", "onnxscript"}
     assert {"hookpatch_onnxsim", "hookpatch_onnx"} <= packages

@@ -46,7 +46,9 @@ def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return furnished(tmp_path_factory.mktemp("receipts"), wheels, {"loud": LOUD}, files)
 
 
-def run(home: Environment, reports: Path, lines: str, plugins: str = "loud", **variables: str) -> tuple[str, str]:
+def run_script(
+    home: Environment, reports: Path, lines: str, plugins: str = "loud", **variables: str
+) -> tuple[str, str]:
     """Run lines of a script; return its output and stderr."""
     indented = lines.strip("\n").replace("\n", "\n    ")
     script = home.folder / f"{reports.parent.name}.py"
@@ -70,7 +72,7 @@ for method in ("fork", "spawn", "forkserver"):
 in_program()
 print(os.getpid())
 """
-    out, stderr = run(home, reports, lines)
+    out, stderr = run_script(home, reports, lines)
     joined = hookpatch.receipts(reports)
     first, *started = joined
     assert first.pid == int(out)
@@ -95,7 +97,7 @@ def test_folder_is_that_of_the_first_process(home: Environment, reports: Path) -
 
 def test_calls_are_in_it(home: Environment, reports: Path) -> None:
     """Report files have calls, also of a forked worker, which ends without atexit."""
-    run(home, reports, "in_process('fork'); speak()", HOOKPATCH_COUNT="1")
+    run_script(home, reports, "in_process('fork'); speak()", HOOKPATCH_COUNT="1")
     assert [[patch.calls for patch in process.patches] for process in hookpatch.receipts(reports)] == [
         [{"eager": 1}]
     ] * 2
@@ -110,7 +112,7 @@ if not pid:
     os.kill(os.getpid(), 9)
 print(pid, os.waitpid(pid, 0)[1])
 """
-    out, _ = run(home, reports, lines)
+    out, _ = run_script(home, reports, lines)
     pid, status = map(int, out.split())
     assert status == signal.SIGKILL
     killed = next(process for process in hookpatch.receipts(reports) if process.pid == pid)
@@ -128,7 +130,7 @@ print(os.getpid())
 """
     home.add_plugin("quiet", LOUD.replace("upper", "lower"), "quiet-dist")
     try:
-        out, stderr = run(home, reports, lines)
+        out, stderr = run_script(home, reports, lines)
     finally:
         for path in home.site_packages.glob("quiet*"):
             subprocess.run(["rm", "-r", path], check=True)
@@ -167,7 +169,7 @@ import importlib; importlib.invalidate_caches()
 in_program()
 """
     try:
-        _, stderr = run(home, reports, lines, HOOKPATCH_ON_ERROR="warn")
+        _, stderr = run_script(home, reports, lines, HOOKPATCH_ON_ERROR="warn")
     finally:
         (home.folder / "vendor.py").write_text(VENDOR)
     problems = [process.problems for process in hookpatch.receipts(reports)]
@@ -186,7 +188,7 @@ for words in (["-V"], ["--version"], ["--help"], ["-m", "venv", "--help"], ["-Bm
 for command in ([python, "-m", "hookpatch", "--version"], [os.path.join(os.path.dirname(python), "hookpatch"), "-h"]):
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 """
-    assert run(home, reports, lines)[1] == ""
+    assert run_script(home, reports, lines)[1] == ""
     assert [process.problems for process in hookpatch.receipts(reports)] == [()]
 
 
@@ -204,7 +206,7 @@ with hookpatch.active("loud"):
     subprocess.run({words}, env={{"PATH": os.environ["PATH"]}}, stdin=subprocess.DEVNULL, {more})
     subprocess.run({words}, stdin=subprocess.DEVNULL, {more})
 """
-    run(home, reports, lines, plugins="")
+    run_script(home, reports, lines, plugins="")
     (problem,) = hookpatch.receipts(reports).problems
     assert "which left no report" in problem
 
@@ -217,7 +219,7 @@ with hookpatch.active("loud"):
     del os.environ["HOOKPATCH_INHERIT"]
     os.system(f"{sys.executable} -c pass")
 """
-    run(home, reports, lines, plugins="")
+    run_script(home, reports, lines, plugins="")
     (problem,) = hookpatch.receipts(reports).problems
     assert problem.endswith(
         "-c pass starts without plugin 'loud': the program gets an environment from outside the block; pass the "
@@ -234,7 +236,7 @@ for _ in range(3):
         in_process("spawn")
 in_process("spawn")
 """
-    run(home, reports, lines, plugins="")
+    run_script(home, reports, lines, plugins="")
     first, *started = hookpatch.receipts(reports)
     assert [(patch.plugin, patch.state) for patch in first.patches] == [(None, "restored"), ("loud", "restored")]
     assert [[patch.state for patch in process.patches] for process in started[:3]] == [["applied", "applied"]] * 3
@@ -243,7 +245,7 @@ in_process("spawn")
 def test_folder_that_cannot_be_written_is_one_warning(home: Environment, tmp_path: Path) -> None:
     """Never a failed run."""
     (tmp_path / "file").touch()
-    _, stderr = run(home, tmp_path / "file" / "reports", "speak(); in_process('spawn')")
+    _, stderr = run_script(home, tmp_path / "file" / "reports", "speak(); in_process('spawn')")
     first, child = stderr.splitlines()
     for line in (first, child):
         assert re.fullmatch(r"hookpatch: warning: no report left at .*/hookpatch-\d+\.json: Not a directory", line)
@@ -253,7 +255,7 @@ def test_full_disk_is_one_warning(home: Environment, reports: Path) -> None:
     """A folder without room, made by a limit on the size of files."""
     lines = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); import signal\n"
     lines += "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); speak(); speak()"
-    _, stderr = run(home, reports, lines)
+    _, stderr = run_script(home, reports, lines)
     assert re.fullmatch(r"hookpatch: warning: no report left at .*\.json: File too large\n", stderr)
     (process,) = hookpatch.receipts(reports)
     assert [patch.state for patch in process.patches] == ["waiting"]  # as of the last written state
@@ -261,9 +263,9 @@ def test_full_disk_is_one_warning(home: Environment, reports: Path) -> None:
 
 def test_run_of_the_same_folder_is_told_apart(home: Environment, reports: Path) -> None:
     """The last run in a folder is shown; an older run by its name."""
-    run(home, reports, "in_process('spawn')")
+    run_script(home, reports, "in_process('spawn')")
     time.sleep(0.01)
-    run(home, reports, "pass")
+    run_script(home, reports, "pass")
     assert len(list(reports.glob("hookpatch-*.json"))) == 3
     assert len(hookpatch.receipts(reports).processes) == 1
     roots = {json.loads(path.read_text())["processes"][0]["root"] for path in reports.glob("*.json")}
@@ -272,7 +274,7 @@ def test_run_of_the_same_folder_is_told_apart(home: Environment, reports: Path) 
 
 def test_rank_is_that_of_the_launcher(home: Environment, reports: Path) -> None:
     """Of torchrun; the others have variables of their own."""
-    run(home, reports, "speak()", RANK="3")
+    run_script(home, reports, "speak()", RANK="3")
     assert [process.rank for process in hookpatch.receipts(reports)] == [3]
 
 
@@ -295,12 +297,12 @@ def test_command_prints_what_they_left(home: Environment, reports: Path) -> None
         f"hookpatch: error: report: no process has left a report in {reports}; "
         f"`hookpatch run --report {reports}` writes reports [hookpatch explain SettingError]\n",
     )
-    run(home, reports, "speak()", HOOKPATCH_COUNT="1")
+    run_script(home, reports, "speak()", HOOKPATCH_COUNT="1")
     (process,) = hookpatch.receipts(reports)
     completed = home.run(*command)
     assert (completed.returncode, completed.stderr) == (0, "")
     assert completed.stdout == f"{process.pid}  {process.argv[0]}\n  applied   wrap    vendor:speak  (loud)  1 made\n"
-    run(home, reports, "in_program('-I')")
+    run_script(home, reports, "in_program('-I')")
     completed = home.run(*command, "--json")
     assert completed.returncode == 1
     assert [len(process["problems"]) for process in json.loads(completed.stdout)["processes"]] == [0, 1]

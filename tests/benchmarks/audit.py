@@ -63,7 +63,7 @@ def environment(folder: Path, programs: dict[str, Program]) -> Path:
     return python
 
 
-def run(python: Path, folder: Path, *words: str | Path, statuses: Sequence[int] = (0,)) -> str:
+def run_benchmark(python: Path, folder: Path, *words: str | Path, statuses: Sequence[int] = (0,)) -> str:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
     quiet = {"DD_TRACE_ENABLED": "false", "DD_INSTRUMENTATION_TELEMETRY_ENABLED": "false", "PYTHONWARNINGS": "ignore"}
     command = [str(python), *map(str, words)]
@@ -78,13 +78,13 @@ def run(python: Path, folder: Path, *words: str | Path, statuses: Sequence[int] 
 def truth(python: Path, folder: Path, program: Program) -> set[str]:
     """Return the slots that a program patches: in its call, and while the framework is imported."""
     (folder / "program.json").write_text(json.dumps([program.imports, program.apply]))
-    run(python, folder, HERE / "audit_truth.py", "program", "program.json", "patched.json")
+    run_benchmark(python, folder, HERE / "audit_truth.py", "program", "program.json", "patched.json")
     patched = json.loads((folder / "patched.json").read_text())
     other_modules = [
         name for name in patched["modules"] if name.partition(".")[0] not in (*program.packages, *AT_IMPORT)
     ]
     (folder / "modules.json").write_text(json.dumps([name for name in other_modules if name != "__main__"]))
-    run(python, folder, HERE / "audit_truth.py", "modules", "modules.json", "plain.json")
+    run_benchmark(python, folder, HERE / "audit_truth.py", "modules", "modules.json", "plain.json")
     plain = json.loads((folder / "plain.json").read_text())["slots"]
     first, last = patched["slots"], patched["now"]
     later = {
@@ -144,7 +144,7 @@ def is_patch(old: list[str] | None, new: list[str] | None) -> bool:
 def audited(python: Path, folder: Path, program: Program) -> tuple[dict[str, str], dict[str, Any]]:
     """Return the findings of ``hookpatch audit``: the author by address."""
     (folder / "program.py").write_text(f"{program.imports}\n{program.apply}\n")
-    content = json.loads(run(python, folder, "-m", "hookpatch", "audit", "--json", "program.py"))
+    content = json.loads(run_benchmark(python, folder, "-m", "hookpatch", "audit", "--json", "program.py"))
     return {
         finding["target"]: f"{finding['distribution']} {finding['place'] or ''}"
         for finding in content["findings"]
@@ -157,7 +157,7 @@ def running(python: Path, folder: Path, program: Program) -> set[str]:
     keep = "import gc; gc.disable()"  # a patch whose context manager is collected ends
     ask = "import hookpatch; open('running.json', 'w').write(hookpatch.audit().to_json())"
     (folder / "running.py").write_text(f"{keep}\n{program.imports}\n{program.apply}\n{ask}\n")
-    run(python, folder, "running.py")
+    run_benchmark(python, folder, "running.py")
     findings = json.loads((folder / "running.json").read_text())["findings"]
     return {finding["target"] for finding in findings if finding["plugin"] is None and finding["kind"] != "added"}
 

@@ -95,7 +95,7 @@ def inspect_function(value: Any) -> Any:
     return inside if type(inside) is types.FunctionType else None
 
 
-def held() -> list[tuple[str, Any, Any, dict[str, tuple[Any, Any]]]]:
+def values_of_owners() -> list[tuple[str, Any, Any, dict[str, tuple[Any, Any]]]]:
     """Return each owner with the values and code objects, all kept alive."""
     return [
         (address, names, owner, {name: (value, code_of(value)) for name, value in list(names.items())})
@@ -145,7 +145,7 @@ if __name__ == "__main__":
         scope = {"__name__": "__main__"}
         exec(compile(imports, "program", "exec"), scope)
         content["slots"] = all_slots()
-        before = held()
+        before = values_of_owners()
         exec(compile(apply, "program", "exec"), scope)
         content["changed"] = changed(before)
         content["now"] = all_slots()

@@ -38,7 +38,7 @@ def run_row(tool: str, name: str, modes: list[str], verbs: list[str]) -> tuple[s
         for cell in effect.cells():
             if cell.row.name != name or cell.mode not in modes or cell.verb not in verbs:
                 continue
-            outcome = effect.run(cell, tool, Path(folder))
+            outcome = effect.run_cell(cell, tool, Path(folder))
             if outcome is not None:
                 counted.setdefault((cell.verb, cell.mode), Counter()).update(outcome.states.values())
                 wrong += [

@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from environments import ROOT, build
-from launcher_cells import NAMES, Cell, all_launchers, home, run
+from launcher_cells import NAMES, Cell, all_launchers, home, run_launchers
 
 
 def main() -> int:
@@ -30,7 +30,7 @@ def main() -> int:
         where = home(Path(folder) / "home", Path(folder))
         launchers = options.only or all_launchers(where)
         for names in options.names or NAMES:
-            cells += run(where, names, launchers)
+            cells += run_launchers(where, names, launchers)
     print("| launcher | cells | right | loud |\n|---|---|---|---|")
     for launcher in launchers:
         count = Counter(cell.verdict for cell in cells if cell.launcher == launcher)

@@ -44,7 +44,7 @@ def in_use() -> int:
     return tracemalloc.get_traced_memory()[0]
 
 
-def ours(targets: Sequence[Any], declare: Callable[[Any], hookpatch.Patch]) -> list[int]:
+def bytes_of_hookpatch(targets: Sequence[Any], declare: Callable[[Any], hookpatch.Patch]) -> list[int]:
     """Return the bytes in use at six points: before, declared, applied, closed, session dropped, patches dropped."""
     bytes_used = [in_use()]
     patches = [declare(target) for target in targets]
@@ -60,7 +60,7 @@ def ours(targets: Sequence[Any], declare: Callable[[Any], hookpatch.Patch]) -> l
     return bytes_used
 
 
-def theirs(targets: Sequence[str], patch: Callable[[str], Callable[[], object]]) -> list[int]:
+def bytes_of_tool(targets: Sequence[str], patch: Callable[[str], Callable[[], object]]) -> list[int]:
     """Return the bytes in use before, while patched, and after the undo."""
     bytes_used = [in_use()]
     with ExitStack() as stack:
@@ -114,15 +114,15 @@ def main() -> None:
     heading(f"bytes a patch, of {COUNT:,} in one session")
     rows = [("", "declared", "on", "taken back", "session dropped", "patches dropped")]
     for title, (targets, declare) in OURS.items():
-        ours(targets(), declare)  # makes the objects that are made once and kept
-        before, *bytes_used = ours(targets(), declare)
+        bytes_of_hookpatch(targets(), declare)  # makes the objects that are made once and kept
+        before, *bytes_used = bytes_of_hookpatch(targets(), declare)
         rows.append((title, *(f"{(bytes_ - before) / COUNT:,.1f}" for bytes_ in bytes_used)))
     table(rows)
     heading(f"bytes a patch of others, of {COUNT:,}")
     rows = [("", "on", "taken back")]
     for title, patch in THEIRS.items():
-        theirs(functions(), patch)
-        before, *bytes_used = theirs(functions(), patch)
+        bytes_of_tool(functions(), patch)
+        before, *bytes_used = bytes_of_tool(functions(), patch)
         rows.append((title, *(f"{(bytes_ - before) / COUNT:,.1f}" for bytes_ in bytes_used)))
     table(rows)
 

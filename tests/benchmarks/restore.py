@@ -66,7 +66,7 @@ def column(tool: str, python: str, folder: Path, wheels: Path) -> Column | None:
 def page(columns: list[Column], missing: list[str], python: str) -> str:
     """Return the table, and the meaning of each *no* in the table."""
     release = subprocess.run([python, "-V"], check=True, capture_output=True, text=True).stdout.strip()
-    versions = ", ".join(named(entry) for entry in columns if entry.version)
+    versions = ", ".join(release_in_words(entry) for entry in columns if entry.version)
     lines = [f"{release}; {versions}."]
     if missing:
         lines[0] += f" Could not be installed: {', '.join(missing)}."
@@ -90,7 +90,7 @@ def page(columns: list[Column], missing: list[str], python: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def named(column: Column) -> str:
+def release_in_words(column: Column) -> str:
     """Return the release of a tool with the name of the distribution."""
     release = f"{TOOLS[column.tool].distribution} {column.version}"
     return release if release.startswith(column.tool) else f"{column.tool}: {release}"

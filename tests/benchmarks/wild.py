@@ -85,7 +85,7 @@ def short(wrong: list[str]) -> str:
     return "goes, the patch stays" if len(wrong) > 1 else "goes"
 
 
-def told(name: str, result: Any) -> str:
+def line_about(name: str, result: Any) -> str:
     """Return a line about the missing effects and the leftovers of a collection."""
     own = result["own"]
     lacks = [effect for effect, holds in own["effect"].items() if not holds]
@@ -128,7 +128,7 @@ def page(results: dict[str, Any], reason: str) -> str:
         "",
         "How each collection differs from its port:",
         "",
-        *(told(name, result) for name, result in results.items()),
+        *(line_about(name, result) for name, result in results.items()),
         f"- {DOES_NOT_FIT} is not among them: {reason}.",
     ]
     return "\n".join(lines) + "\n"

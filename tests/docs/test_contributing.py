@@ -18,7 +18,7 @@ PAGE = ROOT / "CONTRIBUTING.md"
 # Files without a row of their own: the face, two doors, the hooks' texts, a shared file.
 
 
-def named(cell: str) -> Iterator[Path]:
+def paths_in(cell: str) -> Iterator[Path]:
     """Yield the paths in a cell; a path without a folder lies beside the path before."""
     folder = Path()
     for word in re.findall(r"`([^`]+)`", cell):
@@ -38,11 +38,11 @@ def test_row_names_files_that_are_there(row: list[str]) -> None:
     """Symptom, files, tests; the files are ours and the tests are tests."""
     assert len(row) == 3
     for cell in row[1:]:
-        paths = [*named(cell)]
+        paths = [*paths_in(cell)]
         assert paths
         for path in paths:
             assert [*ROOT.glob(str(path))], path
-    assert all("test" in str(path) for path in named(row[2]))
+    assert all("test" in str(path) for path in paths_in(row[2]))
 
 
 def test_each_room_has_one_row() -> None:
@@ -51,14 +51,14 @@ def test_each_room_has_one_row() -> None:
     folders = {path.parent.relative_to(ROOT).as_posix() for path in package.rglob("__init__.py")}
     rooms = folders - {"hookpatch", "hookpatch/_engine"}
     at_the_root = {path.relative_to(ROOT).as_posix() for path in package.glob("*.py")}
-    rowed = [path.as_posix() for row in rows() for path in named(row[1]) if path.parts[0] == "hookpatch"]
+    rowed = [path.as_posix() for row in rows() for path in paths_in(row[1]) if path.parts[0] == "hookpatch"]
     assert sorted(rowed) == sorted(rooms | at_the_root)
 
 
 def test_each_plugin_has_its_row() -> None:
     """All but the example."""
     packages = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("plugins/*/hookpatch_*") if path.is_dir()}
-    rowed = {path.as_posix() for row in rows() for path in named(row[1])}
+    rowed = {path.as_posix() for row in rows() for path in paths_in(row[1])}
     assert packages - rowed == {"plugins/hookpatch-example-printer/hookpatch_example_printer"}
 
 

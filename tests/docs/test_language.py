@@ -42,7 +42,7 @@ BARE: Final = re.compile(  # the words of a function's or class's name that name
     rf"{VAGUE.pattern}|as|ask|be|by|do|for|give|has|in|is|look|make|mine|no|not|of|on|ours|run|say|see|take|tell|theirs"
     r"|to|was|with"
 )
-BARE_NAMES: Final = 0.027  # at most, of all functions, methods and classes
+BARE_NAMES: Final = 0.024  # at most, of all functions, methods and classes
 _DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 

@@ -51,7 +51,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
-def told(result: pytest.RunResult) -> list[str]:
+def leftover_message(result: pytest.RunResult) -> list[str]:
     """Return the message of the first test with a leftover."""
     start = next(index for index, line in enumerate(result.outlines) if "left patches behind" in line)
     end = next(index for index, line in enumerate(result.outlines[start:], start) if line.startswith(("=", "_")))
@@ -71,7 +71,7 @@ def test_leaves():
     completed = run(source + CLEAN)
     completed.assert_outcomes(passed=2, errors=1)
     assert completed.ret == pytest.ExitCode.TESTS_FAILED
-    assert told(completed) == [
+    assert leftover_message(completed) == [
         first("test_leaves"),
         "<Session of vendor:speak, later:speak, vendor:x, open>, opened by the test:",
         APPLIED,
@@ -107,7 +107,7 @@ def test_leaves(outer): pass
 """
     completed = run(source + CLEAN)
     completed.assert_outcomes(passed=2, errors=1)
-    assert told(completed) == [
+    assert leftover_message(completed) == [
         first("test_leaves"),
         f"{SESSION}, opened by the function-scoped fixture 'inner':",
         APPLIED,
@@ -146,7 +146,11 @@ class Test:
 """
     completed = run(source + CLEAN)
     completed.assert_outcomes(passed=3, errors=1)
-    assert told(completed) == [first("test_two"), f"{SESSION}, opened by the class-scoped fixture 'patched':", APPLIED]
+    assert leftover_message(completed) == [
+        first("test_two"),
+        f"{SESSION}, opened by the class-scoped fixture 'patched':",
+        APPLIED,
+    ]
 
 
 def test_wider_fixture_that_fails_may_leave_nothing(run: Run) -> None:
@@ -160,7 +164,7 @@ def test_leaves(patched): pass
 """
     completed = run(source + CLEAN)
     completed.assert_outcomes(passed=1, errors=2)
-    assert told(completed) == [first("test_leaves"), f"{SESSION}, opened by the test:", APPLIED]
+    assert leftover_message(completed) == [first("test_leaves"), f"{SESSION}, opened by the test:", APPLIED]
 
 
 def test_leak_beside_a_wider_fixture_is_told(run: Run) -> None:
@@ -175,7 +179,7 @@ def test_next():
 """
     completed = run(source)
     completed.assert_outcomes(passed=2, errors=1)
-    assert told(completed) == [first("test_leaves"), f"{SESSION}, opened by the test:", APPLIED]
+    assert leftover_message(completed) == [first("test_leaves"), f"{SESSION}, opened by the test:", APPLIED]
 
 
 def test_setup_functions_count_as_fixtures(run: Run) -> None:
@@ -198,7 +202,7 @@ class TestLeaves(unittest.TestCase):
 """
     completed = run(source)
     completed.assert_outcomes(passed=3, errors=1)
-    assert told(completed)[1:] == [f"{SESSION}, opened by the test:", APPLIED]
+    assert leftover_message(completed)[1:] == [f"{SESSION}, opened by the test:", APPLIED]
 
 
 @pytest.mark.parametrize(("closes", "outcomes"), [(True, {"passed": 1}), (False, {"passed": 1, "errors": 1})])
@@ -228,7 +232,7 @@ def test_what_became_of_the_test_itself_stays(run: Run, source: str, outcomes: d
     """A failure is not hidden by the leak."""
     completed = run(source + "\n" + CLEAN)
     completed.assert_outcomes(passed=1, **outcomes)
-    assert told(completed)[1:] == [f"{SESSION}, opened by the test:", APPLIED]
+    assert leftover_message(completed)[1:] == [f"{SESSION}, opened by the test:", APPLIED]
     assert "its own" in completed.stdout.str() or "skips" in source
 
 
@@ -262,7 +266,7 @@ def test_leaves():
     opened.append(leak())
 """
     completed = run(source + CLEAN)
-    assert told(completed) == [
+    assert leftover_message(completed) == [
         first("test_leaves"),
         f"{SESSION}, opened by the test:",
         APPLIED,
@@ -286,7 +290,7 @@ def test_leaves():
 """
     completed = run(source)
     completed.assert_outcomes(passed=1, errors=1)
-    assert told(completed) == [
+    assert leftover_message(completed) == [
         first("test_leaves"),
         "<Session of vendor:word, vendor, open>, opened by the test:",
         "  overwritten replace vendor:word  (active()): other code wrote 2 into vendor:word",
@@ -304,7 +308,7 @@ def test_next(): opened[0].cancel()
 """
     completed = run("import hookpatch._session.session\n" + source)
     completed.assert_outcomes(passed=2, errors=1)
-    assert told(completed) == [first("test_leaves"), "module nowhere is waited for"]
+    assert leftover_message(completed) == [first("test_leaves"), "module nowhere is waited for"]
 
 
 def test_what_lies_beneath_somebody_elses_value_is_told_while_that_stands(run: Run) -> None:
@@ -324,7 +328,7 @@ def test_stays(): assert vendor.speak is over
 """
     completed = run(source)
     completed.assert_outcomes(passed=4, errors=1)
-    assert told(completed) == [
+    assert leftover_message(completed) == [
         first("test_leaves"),
         "vendor:speak holds a foreign value, put over a patch that has ended since",
     ]

@@ -85,7 +85,7 @@ def test_patch_is_right_whenever_code_was_captured(target: str, kind: tuple[str,
 
     Calls inside, after, and by a neighbour are checked.
     """
-    from effect import MODES, ROWS, Cell, run
+    from effect import MODES, ROWS, Cell, run_cell
 
     row = ROWS[TARGETS.index(target)]
     (loud,) = (rows for verbs, rows in LOUD.items() if kind[0] in verbs)
@@ -94,7 +94,7 @@ def test_patch_is_right_whenever_code_was_captured(target: str, kind: tuple[str,
     states: Counter[str] = Counter()
     for mode in KINDS[kind]:
         cell = Cell(row, mode, *kind)
-        outcome = run(cell, "hookpatch", folder)
+        outcome = run_cell(cell, "hookpatch", folder)
         if outcome is None:  # torch cannot capture the target in this mode, even unpatched
             continue
         states.update(outcome.states.values())
@@ -110,10 +110,10 @@ def test_patch_is_right_whenever_code_was_captured(target: str, kind: tuple[str,
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 def test_slow_modes_are_right_too(mode: str, reach: str, folder: Path) -> None:
     """Modes with a C++ compiler and with an .onnx file are right, for a function of torch that dispatches to itself."""
-    from effect import ROWS, Cell, run
+    from effect import ROWS, Cell, run_cell
 
     row = ROWS[TARGETS.index("torch.nn.functional")]
-    outcome = run(Cell(row, mode, "wrap", reach), "hookpatch", folder)
+    outcome = run_cell(Cell(row, mode, "wrap", reach), "hookpatch", folder)
     assert outcome is None or set(outcome.states.values()) <= {"right", "product"}, outcome
     if mode != "inductor":  # inductor may lack a compiler
         assert outcome is not None

@@ -38,7 +38,7 @@ def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return furnished(tmp_path_factory.mktemp("launchers"), wheels, {"loud": LOUD}, files)
 
 
-def found(home: Environment, name: str, scene: str, **variables: str) -> Any:
+def words_of_children(home: Environment, name: str, scene: str, **variables: str) -> Any:
     """Run a scene in a script and return the words of each child process."""
     script = home.folder / f"{name}.py"
     script.write_text(SCRIPT.format(scene=dedent(scene)))
@@ -53,8 +53,8 @@ def check(home: Environment, name: str, scene: str, count: int) -> None:
     A block patches, too, and after the block the words are plain.
     """
     plain, patched = ["vendor"] * count, ["VENDOR"] * count
-    assert found(home, name, scene, HOOKPATCH_PLUGINS="loud") == [patched]
-    assert found(home, name, scene, BLOCK="1") == [patched, plain]
+    assert words_of_children(home, name, scene, HOOKPATCH_PLUGINS="loud") == [patched]
+    assert words_of_children(home, name, scene, BLOCK="1") == [patched, plain]
 
 
 # --- the standard library
@@ -169,8 +169,8 @@ def test_isolated_program_is_not_patched(home: Environment) -> None:
             for way in ways
         ]
     """
-    assert found(home, "isolated", scene, HOOKPATCH_PLUGINS="loud") == [["vendor"] * 3]
-    assert found(home, "isolated", scene, BLOCK="1") == [["vendor"] * 3] * 2
+    assert words_of_children(home, "isolated", scene, HOOKPATCH_PLUGINS="loud") == [["vendor"] * 3]
+    assert words_of_children(home, "isolated", scene, BLOCK="1") == [["vendor"] * 3] * 2
 
 
 # --- torch
@@ -275,8 +275,8 @@ def test_ray(home: Environment) -> None:
         finally:
             ray.shutdown()
     """
-    assert found(home, "on_ray", scene, HOOKPATCH_PLUGINS="loud") == [["VENDOR"] * 2]
-    assert found(home, "on_ray", scene, BLOCK="1") == [["VENDOR"] * 2, ["vendor"] * 2 + ["VENDOR"] * 2]
+    assert words_of_children(home, "on_ray", scene, HOOKPATCH_PLUGINS="loud") == [["VENDOR"] * 2]
+    assert words_of_children(home, "on_ray", scene, BLOCK="1") == [["VENDOR"] * 2, ["vendor"] * 2 + ["VENDOR"] * 2]
 
 
 @pytest.mark.launcher

@@ -123,7 +123,7 @@ def differences(names: list[str], lock: str, on_drift: Policy) -> list[tuple[Sta
     ]
 
 
-def some(names: list[str], count: int) -> list[str]:
+def sample_of(names: list[str], count: int) -> list[str]:
     """Return some of the names, the same ones each time."""
     return random.Random(1).sample(names, count)
 
@@ -134,8 +134,8 @@ ALONE: Final = [name for name in PATCHES if not name.endswith("_perhaps")]
 @pytest.mark.parametrize(
     ("on_drift", "names"),
     [
-        (None, some(ALONE, 8)),
-        *(pytest.param(*row, marks=pytest.mark.ends) for row in [("error", some(ALONE, 8)), (None, ALONE)]),
+        (None, sample_of(ALONE, 8)),
+        *(pytest.param(*row, marks=pytest.mark.ends) for row in [("error", sample_of(ALONE, 8)), (None, ALONE)]),
     ],
     ids=["some", "some-error", "all"],
 )
@@ -148,7 +148,7 @@ def test_each_plugin_and_those_that_meet(site: Path, lock: str, on_drift: Policy
 
 @pytest.mark.parametrize(
     "names",
-    [some(list(PATCHES), 12), pytest.param(list(PATCHES), marks=pytest.mark.ends)],
+    [sample_of(list(PATCHES), 12), pytest.param(list(PATCHES), marks=pytest.mark.ends)],
     ids=["some", "all"],
 )
 def test_modules_that_this_process_has_imported(site: Path, lock: str, names: list[str]) -> None:

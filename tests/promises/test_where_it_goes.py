@@ -22,7 +22,7 @@ from hookpatch.testing import pristine
 WriteModule = Callable[..., Path]
 
 
-def named(name: str) -> Any:
+def adding_name(name: str) -> Any:
     """Return a wrapper that adds a name to the result from beneath."""
     return lambda wrapped, instance, args, kwargs: (name, wrapped(*args, **kwargs))
 
@@ -117,7 +117,7 @@ def test_what_is_inherited_is_patched_where_it_was_addressed(
         return "new"
 
     patch = {
-        "wrap": lambda: hookpatch.wrap(f"kinds:{name}", named("new"), reach=reach),
+        "wrap": lambda: hookpatch.wrap(f"kinds:{name}", adding_name("new"), reach=reach),
         "replace": lambda: hookpatch.replace(f"kinds:{name}", of_kind(replaced), reach=reach),
         "derive": lambda: hookpatch.derive(f"kinds:{name}", lambda original: of_kind(replaced), reach=reach),
     }
@@ -185,7 +185,7 @@ def shop(write_module: WriteModule) -> ModuleType:
     return sys.modules["shop"]
 
 
-def seen(name: str, *modules: str) -> dict[str, list[bool]]:
+def patched_places(name: str, *modules: str) -> dict[str, list[bool]]:
     """Return for each module whether name and table have the patch."""
     return {
         module: [
@@ -212,7 +212,7 @@ def patch_of(name: str, verb: str, **where: Any) -> hookpatch.Patch:
             "vendor:Kind", lambda w, i, a, k: [setattr(instance := w(), "name", "new"), instance][1], **where
         )
     if verb == "wrap":
-        return hookpatch.wrap(f"vendor:{name}", named("new"), **where)
+        return hookpatch.wrap(f"vendor:{name}", adding_name("new"), **where)
     if verb == "derive":
         return hookpatch.derive(f"vendor:{name}", derived, **where)
     return hookpatch.replace(f"vendor:{name}", derived(getattr(sys.modules["vendor"], name)), **where)
@@ -227,17 +227,17 @@ def test_only_these_modules_and_no_others(shop: ModuleType, name: str, verb: str
         with hookpatch.active(patch) as session:
             importlib.import_module("shop.late")
             importlib.import_module("store")
-            modules = seen(name, "vendor", "shop.cart", "shop.till", "stock")
+            modules = patched_places(name, "vendor", "shop.cart", "shop.till", "stock")
             assert modules == {
                 "vendor": [False],
                 "shop.cart": [True, True],
                 "shop.till": [True, True],
                 "stock": [False, False],
             }
-            assert seen(name, "shop.late", "store") == {"shop.late": [True, False], "store": [True, False]}
+            assert patched_places(name, "shop.late", "store") == {"shop.late": [True, False], "store": [True, False]}
             stale = [text for patch in session.report() for text in patch.stale]
             assert {text.partition(":")[0] for text in stale} == {"shop.late", "store"}, stale  # their tables
-        assert not any(any(flags) for flags in seen(name, *modules, "shop.late", "store").values())
+        assert not any(any(flags) for flags in patched_places(name, *modules, "shop.late", "store").values())
         for module in ("shop.late", "store"):
             del sys.modules[module]
 
@@ -251,7 +251,7 @@ def test_these_modules_excepted(shop: ModuleType, name: str, verb: str) -> None:
         with hookpatch.active(patch) as session:
             importlib.import_module("shop.late")
             importlib.import_module("store")
-            modules = seen(name, "vendor", "shop.cart", "shop.till", "stock", "store")
+            modules = patched_places(name, "vendor", "shop.cart", "shop.till", "stock", "store")
             assert modules == {
                 "vendor": [True],
                 "shop.cart": [False, False],
@@ -259,9 +259,9 @@ def test_these_modules_excepted(shop: ModuleType, name: str, verb: str) -> None:
                 "stock": [True, True],
                 "store": [True, True],
             }
-            assert seen(name, "shop.late")["shop.late"][0] is False
+            assert patched_places(name, "shop.late")["shop.late"][0] is False
             assert [text for patch in session.report() for text in patch.stale] == []
-        assert not any(any(flags) for flags in seen(name, *modules, "shop.late").values())
+        assert not any(any(flags) for flags in patched_places(name, *modules, "shop.late").values())
         for module in ("shop.late", "store"):
             del sys.modules[module]
 
@@ -285,7 +285,7 @@ def test_a_function_that_its_patch_keeps_is_not_changed_inside(shop: ModuleType)
     closure = hookpatch.wrap("vendor:function", lambda w, i, a, k: ("new", original()), reach="everywhere")
     default = hookpatch.wrap("vendor:function", lambda w, i, a, k, own=original: ("new", own()), reach="everywhere")
     beside = hookpatch.replace("vendor:thing", lambda: original(), reach="everywhere")
-    plain = hookpatch.wrap("vendor:function", named("new"), reach="everywhere")
+    plain = hookpatch.wrap("vendor:function", adding_name("new"), reach="everywhere")
     for patches in ((closure,), (default,), (beside, plain)):
         with pristine(), hookpatch.active(*patches):
             assert vendor.function() == sys.modules["stock"].function() == ("new", "plain")
@@ -314,7 +314,7 @@ def test_a_global_name_by_which_a_patch_calls_the_original(
     author, vendor = importlib.import_module("author"), sys.modules["vendor"]
     original, how = vendor.function, {"around": hookpatch.wrap, "instead": hookpatch.replace}.get(change)
     patch = (how or hookpatch.derive)("vendor:function", getattr(author, change), reach="everywhere")
-    beside = hookpatch.wrap("vendor:thing", named("other"), reach="everywhere")
+    beside = hookpatch.wrap("vendor:thing", adding_name("other"), reach="everywhere")
     with pristine(), hookpatch.active(*((patch,) if is_at_once else (beside, patch))) as session:
         assert vendor.function() == sys.modules["stock"].function() == ("new", "plain")
         assert sys.modules["stock"].table["f"]() == ("new", "plain")
@@ -371,16 +371,18 @@ def test_modules_of_a_plugin_keep_the_original(
 
 def test_a_pattern_that_no_module_can_match_is_an_error(shop: ModuleType) -> None:
     for pattern in ("shpo", "shpo.*", "shop.crat"):
-        patch = hookpatch.wrap("vendor:function", named("new"), reach="everywhere", only_in=pattern)
+        patch = hookpatch.wrap("vendor:function", adding_name("new"), reach="everywhere", only_in=pattern)
         with pytest.raises(TargetRefused, match="only_in= names the modules to go to, and there is no module"):
             hookpatch.active(patch).open()
-        with hookpatch.active(hookpatch.wrap("vendor:function", named("x"), reach="everywhere", except_in=pattern)):
+        with hookpatch.active(
+            hookpatch.wrap("vendor:function", adding_name("x"), reach="everywhere", except_in=pattern)
+        ):
             assert sys.modules["stock"].function() == ("x", "plain")
 
 
 def test_nothing_holds_it_yet(shop: ModuleType) -> None:
     """The patch waits, and names the awaited module."""
-    patch = hookpatch.wrap("vendor:function", named("new"), reach="everywhere", only_in="store")
+    patch = hookpatch.wrap("vendor:function", adding_name("new"), reach="everywhere", only_in="store")
     with hookpatch.active(patch) as session:
         (report,) = session.report()
         assert (report.state, report.reason) == (
@@ -390,7 +392,9 @@ def test_nothing_holds_it_yet(shop: ModuleType) -> None:
         assert importlib.import_module("store").function() == ("new", "plain")
         assert session.report().patches[0].state == "applied"
     assert importlib.import_module("store").function() == "plain"
-    session = hookpatch.active(hookpatch.wrap("vendor:function", named("new"), reach="everywhere", only_in="shop"))
+    session = hookpatch.active(
+        hookpatch.wrap("vendor:function", adding_name("new"), reach="everywhere", only_in="shop")
+    )
     with session:
         pass
     assert [patch.state for patch in session.report()] == ["unused"]

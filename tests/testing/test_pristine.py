@@ -73,7 +73,7 @@ def owners_in(vendor: Any) -> tuple[object, ...]:
     )
 
 
-def told(error: NotPristine) -> list[str]:
+def lines_of_error(error: NotPristine) -> list[str]:
     """Return the lines of an error without the ids of objects."""
     return [re.sub(r" at 0x[0-9a-f]+", "", line) for line in error.differences]
 
@@ -177,7 +177,7 @@ def test_difference_is_told_in_a_line(vendor: Any, change: str, line: str) -> No
     owners = [owner for owner in owners_in(vendor) if owner is not vendor.speak]  # reported as vendor's
     with pytest.raises(NotPristine) as caught, pristine(*owners):
         exec(change, {"m": vendor})
-    assert told(caught.value) == [line]
+    assert lines_of_error(caught.value) == [line]
 
 
 def test_objects_are_told_apart_by_their_addresses(vendor: Any) -> None:
@@ -215,7 +215,7 @@ def test_other_mappings_and_lists(owner: Any, place: str, moved: Callable[[Any],
         pass
     with pytest.raises(NotPristine) as caught, pristine(owner):
         owner.append(3) if isinstance(owner, deque) else owner.update(c=3)
-    assert told(caught.value) == [f"<{type(owner).__name__} object>{place} was absent, is 3"]
+    assert lines_of_error(caught.value) == [f"<{type(owner).__name__} object>{place} was absent, is 3"]
     with pytest.raises(NotPristine), pristine(owner):
         moved(owner)
 
@@ -225,7 +225,7 @@ def test_key_that_is_equal_but_another(vendor: Any) -> None:
     vendor.REGISTRY[1] = "x"
     with pytest.raises(NotPristine) as caught, pristine(vendor.REGISTRY):
         vendor.REGISTRY[True] = vendor.REGISTRY.pop(1)
-    assert told(caught.value) == ["the order of the keys of <dict object>: True is where 1 was"]
+    assert lines_of_error(caught.value) == ["the order of the keys of <dict object>: True is where 1 was"]
 
 
 def test_order_of_attributes_is_compared_when_asked(vendor: Any) -> None:
@@ -239,7 +239,7 @@ def test_order_of_attributes_is_compared_when_asked(vendor: Any) -> None:
     vars(vendor)["Base"] = vars(vendor).pop("Base")
     with pytest.raises(NotPristine) as caught, pristine(vendor, order=True):
         move()
-    assert told(caught.value) == ["the order of the names of vendor: 'Base' is where 'other' was"]
+    assert lines_of_error(caught.value) == ["the order of the names of vendor: 'Base' is where 'other' was"]
 
 
 class Touchy:
@@ -270,7 +270,7 @@ def test_reading_wakes_nothing(write_module: Any) -> None:
         object.__setattr__(touchy, "kept", 2)
         holder["a"], holder["b"] = put_off, touchy
         del holder[touchy]
-    assert told(caught.value) == [
+    assert lines_of_error(caught.value) == [
         "<Touchy object>.x was absent, is 1",
         "<Touchy object>.kept was absent, is 2",
         "<dict object>['a'] was <Touchy object>, is module put_off",
@@ -285,7 +285,7 @@ def test_proxy_is_read_through(vendor: Any) -> None:
     """A proxy forwards setting and deleting, so pristine() compares the object behind the proxy."""
     with pytest.raises(NotPristine) as caught, pristine(Registry(vendor)):
         vendor.new = 1
-    assert told(caught.value) == ["<Registry object>.new was absent, is 1"]
+    assert lines_of_error(caught.value) == ["<Registry object>.new was absent, is 1"]
 
 
 def test_values_that_an_owner_makes_anew_are_compared_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,7 +297,7 @@ def test_values_that_an_owner_makes_anew_are_compared_by_value(monkeypatch: pyte
         monkeypatch.setenv("HOOKPATCH_TESTED", "before")
     with pytest.raises(NotPristine) as caught, pristine(os.environ):
         monkeypatch.setenv("HOOKPATCH_TESTED", "after")
-    assert told(caught.value) == ["<_Environ object>['HOOKPATCH_TESTED'] was 'before', is 'after'"]
+    assert lines_of_error(caught.value) == ["<_Environ object>['HOOKPATCH_TESTED'] was 'before', is 'after'"]
 
 
 def test_what_the_interpreter_notes_in_a_module_that_warns_is_no_trace(vendor: Any) -> None:
@@ -358,7 +358,7 @@ def test_session_left_open_is_told_with_its_patches_and_watches(vendor: Any) -> 
             hookpatch.wrap("later:thing", shout),
         ).open()
     session.close()
-    assert told(caught.value) == [
+    assert lines_of_error(caught.value) == [
         "vendor:other was function vendor:other, is function vendor:other, "
         "patched by a patch given to active() (wrap vendor:other)",
         "<dict object>['b'] was 2, is 5, patched by a patch given to active() (replace vendor:REGISTRY['b'])",
@@ -383,7 +383,7 @@ def test_plugin_is_named(vendor: Any, make_distribution: Any) -> None:
     with pytest.raises(NotPristine) as caught, pristine(vendor):
         session = hookpatch.active("loud", hookpatch.wrap("vendor:other", shout)).open()
     session.close()
-    assert told(caught.value)[0] == (
+    assert lines_of_error(caught.value)[0] == (
         "vendor:other was function vendor:other, is function vendor:other, "
         "patched by plugin 'loud' from loud-dist 2.1 (wrap vendor:other) "
         "and a patch given to active() (wrap vendor:other)"
@@ -396,7 +396,7 @@ def test_function_changed_in_place_is_told(vendor: Any) -> None:
         session = hookpatch.active(hookpatch.wrap("vendor:other", shout, reach="everywhere")).open()
     session.close()
     by = "patched by a patch given to active() (wrap vendor:other)"
-    assert told(caught.value)[:3] == [
+    assert lines_of_error(caught.value)[:3] == [
         f"vendor:other.__code__ was <code object>, is <code object>, {by}",
         f"vendor:other.__kwdefaults__ was None, is <dict object>, {by}",
         "<Session of vendor:other, open> is open",
@@ -412,7 +412,7 @@ def test_everywhere_does_not_change_what_was_noted(vendor: Any) -> None:
     session.close()
     changed = "was class vendor:Model, is class vendor:Rival"
     inside = "was (class vendor:Model{0}), is (class vendor:Rival{0})"
-    assert [line.partition(", patched by ")[0] for line in told(caught.value) if " was " in line] == [
+    assert [line.partition(", patched by ")[0] for line in lines_of_error(caught.value) if " was " in line] == [
         f"vendor:Model {changed}",
         f"vendor:PAIR {inside.format(', 1')}",
         f"vendor:partly.func {changed}",
@@ -421,7 +421,7 @@ def test_everywhere_does_not_change_what_was_noted(vendor: Any) -> None:
         f"<list object>[0] {changed}",
     ]
     by = ", patched by a patch given to active() (replace vendor:Model)"
-    assert all(line.endswith(by) for line in told(caught.value) if " was " in line)
+    assert all(line.endswith(by) for line in lines_of_error(caught.value) if " was " in line)
     with (
         pristine(*owners_in(vendor), order=True),
         hookpatch.active(hookpatch.replace("vendor:Model", vendor.Rival, reach="everywhere")),
@@ -463,10 +463,10 @@ def test_finders_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     with pytest.raises(NotPristine) as caught, pristine():
         sys.meta_path.insert(1, Finder)  # type: ignore[arg-type]
-    assert told(caught.value) == [f"sys.meta_path[1] was absent, is class {__name__}:Finder"]
+    assert lines_of_error(caught.value) == [f"sys.meta_path[1] was absent, is class {__name__}:Finder"]
     with pytest.raises(NotPristine) as caught, pristine():
         sys.meta_path.remove(Finder)  # type: ignore[arg-type]
-    assert told(caught.value) == [f"sys.meta_path[1] was class {__name__}:Finder, is absent"]
+    assert lines_of_error(caught.value) == [f"sys.meta_path[1] was class {__name__}:Finder, is absent"]
     with pytest.raises(NotPristine), pristine():
         sys.meta_path.reverse()
 
@@ -486,7 +486,7 @@ def test_what_stays_beneath_somebody_elses_value_is_told(vendor: Any) -> None:
     with pytest.raises(NotPristine) as caught, pristine():
         ours = cover()
     vendor.other = ours
-    assert told(caught.value) == ["vendor:other holds a foreign value, put over a patch that has ended since"]
+    assert lines_of_error(caught.value) == ["vendor:other holds a foreign value, put over a patch that has ended since"]
 
 
 def test_patch_of_a_session_around_the_block_is_told_where_it_comes_in_the_block(write_module: Any) -> None:
@@ -494,7 +494,7 @@ def test_patch_of_a_session_around_the_block_is_told_where_it_comes_in_the_block
     write_module("late", "def speak(): return 'late'")
     with hookpatch.active(hookpatch.wrap("late:speak", shout)), pytest.raises(NotPristine) as caught, pristine():
         importlib.import_module("late")
-    assert told(caught.value) == ["late:speak is patched by a patch given to active() (wrap late:speak)"]
+    assert lines_of_error(caught.value) == ["late:speak is patched by a patch given to active() (wrap late:speak)"]
 
 
 def test_finder_without_a_watch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -502,7 +502,7 @@ def test_finder_without_a_watch_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     with pytest.raises(NotPristine) as caught, pristine():
         sys.meta_path.append(imports._Finder)  # type: ignore[arg-type]
-    assert told(caught.value) == ["the finder of hookpatch is in place, and nobody waits for a module"]
+    assert lines_of_error(caught.value) == ["the finder of hookpatch is in place, and nobody waits for a module"]
 
 
 def test_error_crosses_processes() -> None:

@@ -84,7 +84,7 @@ def shown(difference: str, names: dict[int, str]) -> str:
     return f"{place} (missing)" if was and difference.endswith("is absent") else place
 
 
-def look(beside: Any, apply: Callable[[], object], undo: Callable[[], object], lines: int) -> Side:
+def measure_patches(beside: Any, apply: Callable[[], object], undo: Callable[[], object], lines: int) -> Side:
     """Apply patches, look, undo the patches, and look again."""
     named: dict[str, object] = getattr(beside, "owners", dict)()
     names = {id(owner): name for name, owner in named.items()}
@@ -147,7 +147,7 @@ def measure(name: str) -> dict[str, Any]:
     release = f"{beside.DISTRIBUTION} {version(beside.DISTRIBUTION)}" if beside.DISTRIBUTION else ""
     results: dict[str, Any] = {"release": release, "patches": len(patches), "misfits": misfits(patches)}
     for side, (apply, undo, lines) in ways.items():
-        results[side] = look(beside, apply, undo, lines)._asdict()
+        results[side] = measure_patches(beside, apply, undo, lines)._asdict()
     for side, (apply, undo, _) in ways.items() if hasattr(beside, "covered") else ():
         results[side]["covered"] = covered(beside, apply, undo)
     return results

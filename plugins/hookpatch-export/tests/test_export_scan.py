@@ -68,7 +68,7 @@ TRACE = "frozen: the branch of the example's sizes is taken for all"
 INSTEAD = "decide outside of the model, or export one model for each branch; torch.cond keeps both"
 
 
-def said(call: str, became: str) -> str:
+def scan_output(call: str, became: str) -> str:
     return f"{call}: if (shape): {became}; instead: {INSTEAD}; in Net.forward"
 
 
@@ -91,11 +91,13 @@ def test_unmodified_vendor_is_told_before_each_export(tmp_path: Path) -> None:
     place = f"{tmp_path}/net.py:{LINE}: ExportWarning: "
     silent = "frozen without a warning: the file is right for sizes of this branch alone"
     assert by_step == {
-        "trace": [place + said("torch.jit.trace", TRACE)],
+        "trace": [place + scan_output("torch.jit.trace", TRACE)],
         "script": [],
-        "export": [place + said("torch.export.export", "only sizes of this branch are allowed, without a warning")],
-        "onnx": [place + said("torch.onnx.export", silent)],
-        "old onnx": [place + said("torch.onnx.export", TRACE)],
+        "export": [
+            place + scan_output("torch.export.export", "only sizes of this branch are allowed, without a warning")
+        ],
+        "onnx": [place + scan_output("torch.onnx.export", silent)],
+        "old onnx": [place + scan_output("torch.onnx.export", TRACE)],
     }
     assert "  if x.shape[0] > 2:" in process.stdout.splitlines()
 

@@ -75,7 +75,7 @@ MODELS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-def made(name: str) -> torch.nn.Module:
+def random_model(name: str) -> torch.nn.Module:
     """Return a model with random weights."""
     torch.manual_seed(0)
     settings = {**MODELS[name], "attn_implementation": "eager"}
@@ -137,7 +137,7 @@ def cells(names: list[str]) -> Iterator[tuple[str, str, str, str]]:
         for exporter, how in (("dynamo", {}), ("torchscript", {"dynamo": False})):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                yield name, exporter, *judged(made(name), how)
+                yield name, exporter, *judged(random_model(name), how)
             torch._dynamo.reset()
             gc.collect()
 

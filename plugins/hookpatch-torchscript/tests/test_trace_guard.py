@@ -146,7 +146,7 @@ def small(x: Tensor) -> Tensor:
     return x + 1 if x.shape[0] > 2 else x * 2
 
 
-def told(trace: Callable[[], Any], **options: Any) -> list[TraceGuardWarning]:
+def guard_warnings(trace: Callable[[], Any], **options: Any) -> list[TraceGuardWarning]:
     """Return the plugin's warnings during a trace."""
     plugin_options = {"trace_guard": options}
     with hookpatch.active("trace_guard", options=plugin_options), warnings.catch_warnings(record=True) as caught:
@@ -172,7 +172,7 @@ def test_each_method_of_trace_module_is_compared() -> None:
     """Each method of trace_module is compared, and named. A method with a true trace gives no warning."""
     example = {"forward": torch.ones(4, 3), "encode": (torch.ones(4, 3), torch.tensor(2.0))}
 
-    (warning,) = told(lambda: torch.jit.trace_module(Two(), example))
+    (warning,) = guard_warnings(lambda: torch.jit.trace_module(Two(), example))
 
     assert warning.call == "torch.jit.trace_module"
     assert warning.verdict.name == "Two.encode"
@@ -192,15 +192,15 @@ def test_names_of_arguments_and_what_lies_in_them() -> None:
         return first + by_name["y"] if flag else first
 
     pair = torch.ones(2, 3), {"y": torch.ones(2, 3)}
-    (warning,) = told(lambda: early(nested, example_kwarg_inputs={"pair": pair, "flag": torch.tensor(True)}))
+    (warning,) = guard_warnings(lambda: early(nested, example_kwarg_inputs={"pair": pair, "flag": torch.tensor(True)}))
     assert warning.verdict.name == "nested"
     assert warning.verdict.disagreements[0].shapes == (
         "pair[0]: float32[1, 1]",
         "pair[1]['y']: float32[1, 1]",
         "flag: bool[]",
     )
-    assert told(lambda: early(Two().forward, torch.ones(2, 3))) == []
-    assert told(lambda: early(torch.relu, torch.ones(2, 3))) == []
+    assert guard_warnings(lambda: early(Two().forward, torch.ones(2, 3))) == []
+    assert guard_warnings(lambda: early(torch.relu, torch.ones(2, 3))) == []
 
 
 class HoldsScripted(nn.Module):
@@ -221,18 +221,18 @@ def kept(x: Tensor) -> Tensor:
 
 def test_scripted_and_traced_in_each_other() -> None:
     """Scripted code keeps branches in a trace. Traced code has lost branches, in a scripted module, too."""
-    assert told(lambda: torch.jit.trace(HoldsScripted(torch.jit.script(Two())), torch.ones(4, 3))) == []
-    assert told(lambda: torch.jit.trace(HoldsScripted(torch.jit.script(kept)), torch.ones(4, 3))) == []
+    assert guard_warnings(lambda: torch.jit.trace(HoldsScripted(torch.jit.script(Two())), torch.ones(4, 3))) == []
+    assert guard_warnings(lambda: torch.jit.trace(HoldsScripted(torch.jit.script(kept)), torch.ones(4, 3))) == []
 
     def scripted_with_a_trace() -> None:
         model = torch.jit.script(HoldsScripted(torch.jit.trace(small, torch.full((4, 3), 5.0))))
         assert model(torch.full((1, 3), 5.0)).tolist() == [[7.0] * 3]  # and not 11, by the other branch
 
-    (warning,) = told(scripted_with_a_trace)
+    (warning,) = guard_warnings(scripted_with_a_trace)
     assert (warning.verdict.name, warning.verdict.disagreements[0].words) == ("small", "batch 1, x.shape[1] = 1")
     inside = torch.jit.trace(small, torch.ones(4, 3))
-    assert told(lambda: torch.jit.trace(HoldsScripted(inside), torch.ones(4, 3))) == []  # agrees with inside
-    assert told(lambda: torch.jit.trace(inside, torch.ones(4, 3))) == []
+    assert guard_warnings(lambda: torch.jit.trace(HoldsScripted(inside), torch.ones(4, 3))) == []  # agrees with inside
+    assert guard_warnings(lambda: torch.jit.trace(inside, torch.ones(4, 3))) == []
 
 
 def test_two_lines_are_two_disagreements() -> None:
@@ -308,9 +308,9 @@ def test_options() -> None:
     nearly = torch.jit.trace(lambda x: x * 1.0001, example)
     assert guard(nearly, lambda x: x, example).agrees
     assert not guard(nearly, lambda x: x, example, rtol=0.0, atol=0.0).agrees
-    assert told(lambda: torch.jit.trace(small, example), probes=1) == []  # the example alone
+    assert guard_warnings(lambda: torch.jit.trace(small, example), probes=1) == []  # the example alone
     with pytest.raises(TraceGuardError) as caught:
-        told(lambda: torch.jit.trace(small, example), fail=True)
+        guard_warnings(lambda: torch.jit.trace(small, example), fail=True)
     assert caught.value.verdicts[0].name == "small"
     assert caught.value.place.file == __file__
 
@@ -319,4 +319,4 @@ def test_options() -> None:
 def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
     """Wrong options are refused before torch is patched."""
     with pytest.raises(OptionsError, match="options of plugin 'trace_guard'"):
-        told(lambda: None, **options)
+        guard_warnings(lambda: None, **options)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 import pytest
-from locked import taken
+from locked import fingerprint_of_target
 
 from hookpatch._engine.lock.compare import difference
 from hookpatch._engine.lock.fingerprint import Fingerprint
@@ -87,7 +87,7 @@ def test_what_has_become_of_a_target_is_told(make_module: MakeModule, case: str)
     make_module("before", BEFORE)
     assert BEFORE.count(old) == 1
     make_module("after", BEFORE.replace(old, new))
-    outcome = difference(taken(f"before:{name}"), taken(f"after:{name}"))
+    outcome = difference(fingerprint_of_target(f"before:{name}"), fingerprint_of_target(f"after:{name}"))
     assert (outcome.change, outcome.reasons) == (change, reasons)
     assert bool(outcome.diff) == ("its source has changed" in reasons or case.startswith("kind"))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from environments import Environment
-from locked import taken
+from locked import fingerprint_of_target
 
 import hookpatch
 from hookpatch._engine.lock.lockfile import Lock, Locked, write_lock
@@ -38,7 +38,7 @@ def drifted(write_module: WriteModule, make_module: MakeModule, make_distributio
     make_module("earlier", "def speak(word): return word\nlimit = 3")
     entries = {
         f"vendor:{name}": Locked(
-            dataclasses.replace(taken(f"earlier:{name}"), distribution="vendor-kit", version="1.4")
+            dataclasses.replace(fingerprint_of_target(f"earlier:{name}"), distribution="vendor-kit", version="1.4")
         )
         for name in ("speak", "limit")
     }

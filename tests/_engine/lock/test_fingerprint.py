@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 import pytest
-from locked import VENDOR, taken
+from locked import VENDOR, fingerprint_of_target
 
 import hookpatch
 from hookpatch._engine.lock.compare import difference
@@ -79,9 +79,9 @@ def test_source_of_decorated_function_has_what_is_around_it(make_module: MakeMod
     """
     make_module("two", source.format(times=2))
     make_module("three", source.format(times=3))
-    outcome = difference(taken("two:speak"), taken("three:speak"))
+    outcome = difference(fingerprint_of_target("two:speak"), fingerprint_of_target("three:speak"))
     assert (outcome.change, outcome.reasons) == ("compatible", ("its source has changed",))
-    assert taken("two:speak").signature == "(word)"
+    assert fingerprint_of_target("two:speak").signature == "(word)"
 
 
 # --- the facts
@@ -114,14 +114,14 @@ KINDS: dict[str, tuple[str, str | None]] = {
 def test_kind_and_signature_are_noted(make_module: MakeModule, name: str) -> None:
     """Kind and signature are those for a caller or a subclass, without self."""
     make_module("vendor", VENDOR)
-    fingerprint = taken(f"vendor:{name}")
+    fingerprint = fingerprint_of_target(f"vendor:{name}")
     assert (fingerprint.kind, fingerprint.signature) == KINDS[name]
 
 
 def test_members_of_a_class_are_its_own_that_others_may_use(make_module: MakeModule) -> None:
     """Members are sorted, with signatures; private members may change."""
     make_module("vendor", VENDOR)
-    assert taken("vendor:Model").members == (
+    assert fingerprint_of_target("vendor:Model").members == (
         *("__init__(size=1)", "kind", "method(x)"),
         *("of_class(x)", "size", "static(x)"),
     )
@@ -131,12 +131,12 @@ def test_keys_of_a_registry_are_noted(make_module: MakeModule) -> None:
     """With an entry, and with the mapping itself."""
     make_module("vendor", VENDOR)
     for name in ("table", "table['a']"):
-        assert taken(f"vendor:{name}").keys == ("'a'", "'b'", "builtins:int")
+        assert fingerprint_of_target(f"vendor:{name}").keys == ("'a'", "'b'", "builtins:int")
 
 
 def test_what_a_c_function_offers_is_noted() -> None:
     """A C function has its documentation, and a signature if available."""
-    fingerprint = taken("math:isclose")
+    fingerprint = fingerprint_of_target("math:isclose")
     assert fingerprint.signature == "(a, b, *, rel_tol=1e-09, abs_tol=0.0)"
     assert (fingerprint.source or "").startswith("Determine whether two floating")
 
@@ -144,19 +144,23 @@ def test_what_a_c_function_offers_is_noted() -> None:
 def test_values_are_noted_and_the_environment_is_not(make_module: MakeModule) -> None:
     """A lock file is committed: the environment's values, perhaps secret, are left out."""
     make_module("vendor", VENDOR)
-    assert [taken(f"vendor:{name}").source for name in ("limit", "name", "table['a']")] == ["3", "'kit'", "1"]
-    assert taken("os:environ['PATH']") == Fingerprint("a str")
-    assert taken("os:environ") == Fingerprint("a mapping")
+    assert [fingerprint_of_target(f"vendor:{name}").source for name in ("limit", "name", "table['a']")] == [
+        "3",
+        "'kit'",
+        "1",
+    ]
+    assert fingerprint_of_target("os:environ['PATH']") == Fingerprint("a str")
+    assert fingerprint_of_target("os:environ") == Fingerprint("a mapping")
 
 
 def test_target_is_noted_without_the_patches_that_are_on(make_module: MakeModule) -> None:
     """Wrapped, replaced, or changed in place."""
     make_module("vendor", VENDOR)
-    before = taken("vendor:speak")
+    before = fingerprint_of_target("vendor:speak")
     for patch in (
         hookpatch.replace("vendor:speak", max),
         hookpatch.wrap("vendor:speak", print),
         hookpatch.wrap("vendor:speak", print, reach="everywhere"),
     ):
         with hookpatch.active(patch):
-            assert taken("vendor:speak") == before
+            assert fingerprint_of_target("vendor:speak") == before

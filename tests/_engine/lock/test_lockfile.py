@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from environments import Environment
-from locked import VENDOR, taken
+from locked import VENDOR, fingerprint_of_target
 
 import hookpatch
 from hookpatch import Target
@@ -31,8 +31,8 @@ MakeModule = Callable[..., ModuleType]
 def written(path: Path, make_module: MakeModule) -> Lock:
     make_module("vendor", VENDOR)
     names = ("speak", "Model", "table['a']", "built_in", "limit", "table['new']")
-    targets = {f"vendor:{name}": Locked(taken(f"vendor:{name}"), ("loud: wrap",)) for name in names}
-    targets["math:isclose"] = Locked(taken("math:isclose"))
+    targets = {f"vendor:{name}": Locked(fingerprint_of_target(f"vendor:{name}"), ("loud: wrap",)) for name in names}
+    targets["math:isclose"] = Locked(fingerprint_of_target("math:isclose"))
     long = Fingerprint("a function", signature=f"({', '.join(f'parameter_{number}=1' for number in range(9))})")
     awkward = Fingerprint("a function", "kit", "1", "(x='a, b')", source="f'''\n\\ '''\x00\x7f\u00fc\u4e2d")
     targets |= {'a:b["c\\"]': Locked(awkward), "a:long": Locked(long)}

@@ -77,10 +77,14 @@ def path_of(name: str, folder: Path) -> Path:
 
 def load(names: list[str], folder: Path) -> list[dict[str, Any]]:
     """Return the known truths in the order of the names, with file names of the current environment."""
-    return [json.loads(_here(path.read_text())) for name in names if (path := path_of(name, folder)).exists()]
+    return [
+        json.loads(_with_present_folders(path.read_text()))
+        for name in names
+        if (path := path_of(name, folder)).exists()
+    ]
 
 
-def _here(text: str) -> str:
+def _with_present_folders(text: str) -> str:
     """Return a truth from another environment or clone, with the folders of the current environment."""
     text = re.sub(r'"[^"]*/site-packages/(transformers/[^"]+\.py)"', rf'"{sysconfig.get_path("purelib")}/\1"', text)
     return re.sub(r'"[^"]*/(zoo/\w+\.py)"', rf'"{Path(__file__).parents[1]}/\1"', text)

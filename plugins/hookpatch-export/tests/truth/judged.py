@@ -34,7 +34,7 @@ def lines(case: Case) -> dict[str, Any]:
         for file, numbers in execution.lines().items():
             ran.setdefault(file, set()).update(numbers)
         skipped = execution.never()
-        never = skipped if never is None else _both(never, skipped, ran)
+        never = skipped if never is None else _skipped_in_both(never, skipped, ran)
     return {
         **{kind: _listed([getattr(observation, kind) for observation in observations]) for kind in KINDS},
         "unreached": sorted(_unreached(case, observations)),
@@ -62,7 +62,9 @@ def _unreached(case: Case, observations: list[Seen]) -> set[Place]:
     } - reached
 
 
-def _both(first: dict[str, set[Any]], second: dict[str, set[Any]], ran: dict[str, set[int]]) -> dict[str, set[Any]]:
+def _skipped_in_both(
+    first: dict[str, set[Any]], second: dict[str, set[Any]], ran: dict[str, set[int]]
+) -> dict[str, set[Any]]:
     """Return the parts skipped in both runs. A file entered by a single run is judged by the single run."""
     return {file: first.get(file, second.get(file, set())) & second.get(file, first.get(file, set())) for file in ran}
 

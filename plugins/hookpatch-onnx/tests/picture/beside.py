@@ -52,13 +52,13 @@ def pairs() -> Iterator[tuple[str, onnx.ModelProto, onnx.ModelProto, str]]:
     yield "RMSNorm as seven nodes and as one", norms(LAYERS, False), norms(LAYERS, True), f"{7 * LAYERS} {LAYERS} 0"
 
 
-def ours(before: onnx.ModelProto, after: onnx.ModelProto) -> str:
+def counts_of_hookpatch(before: onnx.ModelProto, after: onnx.ModelProto) -> str:
     """Return the counts of hookpatch."""
     graph = compare(before, after, ("before", "after")).graphs[0]
     return f"{len(graph.lost)} {len(graph.gained)} {len(graph.changed)}"
 
 
-def theirs(before: onnx.ModelProto, after: onnx.ModelProto) -> str:
+def counts_of_onnxsim(before: onnx.ModelProto, after: onnx.ModelProto) -> str:
     """Return the counts of onnxsim."""
     diff = diff_graphs(before, after)
     return f"{len(diff.removed_nodes)} {len(diff.added_nodes)} {len(diff.changed_nodes)}"
@@ -78,7 +78,10 @@ def main() -> None:
     """Print the table."""
     table = Table("before and after", "nodes", "is (lost, gained, changed)", "hookpatch", "onnxsim", "time, ratio")
     for name, before, after, wanted in pairs():
-        (our, our_time), (their, their_time) = timed(ours, before, after), timed(theirs, before, after)
+        (our, our_time), (their, their_time) = (
+            timed(counts_of_hookpatch, before, after),
+            timed(counts_of_onnxsim, before, after),
+        )
         nodes = f"{len(before.graph.node)}, {len(after.graph.node)}"
         table.add_row(name, nodes, wanted, our, their, f"{our_time / their_time:.1f}")
     Console(width=120).print(table)

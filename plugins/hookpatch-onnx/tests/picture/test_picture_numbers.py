@@ -33,7 +33,7 @@ def tensor(name: str, *shape: int, seed: int = 0, dtype: str = "float32") -> onn
     return numpy_helper.from_array(numpy.asarray(numbers, dtype), name)
 
 
-def made(
+def write_model(
     path: Path,
     nodes: Nodes,
     weights: Iterable[onnx.TensorProto] = (),
@@ -104,7 +104,9 @@ CHANGES: dict[str, tuple[Nodes, Nodes, list[str]]] = {
 def test_each_change_says_what_it_does(tmp_path: Path, before: Nodes, after: Nodes, wanted: list[str]) -> None:
     """The numbers behind a change are equal, apart by rounding, other; or as far apart as before the change."""
     weights = [tensor("w", 8, 8), tensor("v", 8, 8, seed=1), tensor("x8", 2, 8), *SCALE]
-    result = measured(made(tmp_path / "a.onnx", before, weights), made(tmp_path / "b.onnx", after, weights))
+    result = measured(
+        write_model(tmp_path / "a.onnx", before, weights), write_model(tmp_path / "b.onnx", after, weights)
+    )
     assert effects(result) == wanted
     assert (result.weights.equal, result.weights.changes) == (5, ())
 
@@ -146,7 +148,7 @@ def test_weights_are_compared_by_content(tmp_path: Path) -> None:
         tensor("new", 6),
         tensor("m", 30),
     ]
-    before, after = made(tmp_path / "a.onnx", chain, ours), made(tmp_path / "b.onnx", changed, theirs)
+    before, after = write_model(tmp_path / "a.onnx", chain, ours), write_model(tmp_path / "b.onnx", changed, theirs)
     for path in (after, tmp_path / "c.onnx"):  # once more with the weights beside the model
         result = measured(before, path, None).weights
         assert result.words == "2 equal, 1 other values, 1 another type or shape, 1 only before, 1 only after"
@@ -169,8 +171,8 @@ def test_weight_in_a_constant_node_is_the_same_weight(tmp_path: Path) -> None:
     """An initializer before and a Constant node after, of one content, are equal."""
     weight = tensor("w", 8, 8)
     constant = node("Constant", [], ["w"], value=weight)
-    before = made(tmp_path / "a.onnx", [node("MatMul", ["x", "w"], ["y"])], [weight])
-    result = measured(before, made(tmp_path / "b.onnx", [constant, node("MatMul", ["x", "w"], ["y"])]))
+    before = write_model(tmp_path / "a.onnx", [node("MatMul", ["x", "w"], ["y"])], [weight])
+    result = measured(before, write_model(tmp_path / "b.onnx", [constant, node("MatMul", ["x", "w"], ["y"])]))
     assert (result.weights.words, (result.outputs or {})["y"].words) == ("1 equal", "equal")
 
 
@@ -185,7 +187,7 @@ def test_inputs_fit_what_the_models_declare(tmp_path: Path) -> None:
     open_["mask"] = (TensorProto.BOOL, ["batch", 1])
     fixed = {**open_, "ids": (TensorProto.INT32, [3, 5])}
     table = [tensor("table", 4, 1)]
-    paths = [made(tmp_path / name, MASKED, table, ends) for name, ends in (("a.onnx", open_), ("b.onnx", fixed))]
+    paths = [write_model(tmp_path / name, MASKED, table, ends) for name, ends in (("a.onnx", open_), ("b.onnx", fixed))]
     graph = compare(read(paths[0]), read(paths[1]), ("a", "b")).graphs[0]
     ours, theirs = feeds_of(graph, {}, 0)
     assert {name: (str(array.dtype), array.shape) for name, array in ours.items()} == {
@@ -204,7 +206,10 @@ def test_given_inputs_are_used(tmp_path: Path) -> None:
     """What the user gives goes in: with it a change that never acts on other inputs differs."""
     clip = [helper.make_node("Clip", ["x", "", "most"], ["y"])]
     most = numpy_helper.from_array(numpy.array(100, numpy.float32), "most")
-    before, after = made(tmp_path / "a.onnx", [node("Identity", ["x"], ["y"])]), made(tmp_path / "b.onnx", clip, [most])
+    before, after = (
+        write_model(tmp_path / "a.onnx", [node("Identity", ["x"], ["y"])]),
+        write_model(tmp_path / "b.onnx", clip, [most]),
+    )
     numpy.savez(tmp_path / "in.npz", x=numpy.full((2, 8), 500, numpy.float32))
     arrays = arrays_in(tmp_path / "in.npz")
     assert [effects(measured(before, after)), effects(measured(before, after, **arrays))] == [["equal"], ["differs"]]
@@ -213,10 +218,10 @@ def test_given_inputs_are_used(tmp_path: Path) -> None:
 def test_what_cannot_be_measured_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each reason is one clear error that names the model or the input."""
     relu, strange = [node("Relu", ["x"], ["y"])], [node("Relu", ["x"], ["h"]), node("Nope", ["h"], ["y"])]
-    plain, unknown = made(tmp_path / "a.onnx", relu), made(tmp_path / "b.onnx", strange)
-    wide = made(tmp_path / "wide.onnx", relu, inputs={"x": (TensorProto.FLOAT, [3, 8])})
-    words = made(tmp_path / "words.onnx", relu, inputs={"x": (TensorProto.STRING, [2])})
-    recorded = made(tmp_path / "recorded.onnx", chain("MatMul:w Relu"), [tensor("w", 8, 8)])
+    plain, unknown = write_model(tmp_path / "a.onnx", relu), write_model(tmp_path / "b.onnx", strange)
+    wide = write_model(tmp_path / "wide.onnx", relu, inputs={"x": (TensorProto.FLOAT, [3, 8])})
+    words = write_model(tmp_path / "words.onnx", relu, inputs={"x": (TensorProto.STRING, [2])})
+    recorded = write_model(tmp_path / "recorded.onnx", chain("MatMul:w Relu"), [tensor("w", 8, 8)])
     light = read(recorded)
     recorded.write_bytes(light.SerializeToString())
     x = "input 'x' cannot be measured:"
@@ -249,8 +254,8 @@ def diff(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def test_command_says_the_distances(tmp_path: Path) -> None:
     """The text, the JSON and the page have the distance of each change, of the outputs and of the weights."""
     before, after, _ = CHANGES["a change without effect behind one with"]
-    made(tmp_path / "one" / "a.onnx", before, [tensor("w", 8, 8), tensor("v", 8, 8, seed=1)])
-    made(tmp_path / "two" / "a.onnx", after, [tensor("w", 8, 8), tensor("v", 8, 8, seed=1)])
+    write_model(tmp_path / "one" / "a.onnx", before, [tensor("w", 8, 8), tensor("v", 8, 8, seed=1)])
+    write_model(tmp_path / "two" / "a.onnx", after, [tensor("w", 8, 8), tensor("v", 8, 8, seed=1)])
     completed = diff("one/a.onnx", "two/a.onnx", "--run", cwd=tmp_path)
     assert (completed.stderr, completed.returncode) == ("", 0)
     lines = completed.stdout.splitlines()
@@ -283,7 +288,7 @@ def test_recorded_models_are_compared_without_distances(tmp_path: Path) -> None:
     """A pair that cannot be run is told; the other pairs are compared all the same."""
     for folder in ("one", "two"):
         for name, is_light in (("001-exported.onnx", True), ("002-exported.onnx", False)):
-            path = made(tmp_path / folder / name, [node("MatMul", ["x", "w"], ["y"])], [tensor("w", 8, 8)])
+            path = write_model(tmp_path / folder / name, [node("MatMul", ["x", "w"], ["y"])], [tensor("w", 8, 8)])
             if is_light:
                 path.write_bytes(read(path).SerializeToString())
     completed = diff("one", "two", "--run", cwd=tmp_path)
