@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 import onnx
+import onnxscript
 import pytest
 import torch
 from exported import exported, nodes, ops, ran
@@ -95,6 +96,37 @@ def test_the_proof_leaves_the_buffers_of_a_model_alone() -> None:
     with hookpatch.active("rmsnorm_node"):
         exported(net, torch.randn(2, 3, WIDTH))
     assert float(net.calls) == 0
+
+
+def test_a_proof_ends_with_the_last_region() -> None:
+    """The last region is compared, and no operation after the last region is run."""
+    ran_after = []
+
+    @torch.library.custom_op("hookpatch_tests::after", mutates_args=())
+    def after(x: torch.Tensor) -> torch.Tensor:
+        ran_after.append(1)
+        return x.clone()
+
+    after.register_fake(torch.empty_like)
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.wrong = Norm(), Wrong()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            result: torch.Tensor = after(self.wrong(self.norm(x) * 1e7))
+            return result
+
+    translation = {torch.ops.hookpatch_tests.after.default: _identity}
+    with hookpatch.active("rmsnorm_node") as session:
+        exported(Net(), torch.randn(2, 3, WIDTH), opset_version=20, custom_translation_table=translation)
+    assert "1 not: wrong differs from the formula" in notes(session)[-1]
+    assert ran_after == []
+
+
+def _identity(x: Any) -> Any:
+    return onnxscript.opset20.Identity(x)
 
 
 @pytest.mark.parametrize(("name", "opset"), [("Gemma", 23), ("Llama", 24), ("GPT-Neo", 20)])

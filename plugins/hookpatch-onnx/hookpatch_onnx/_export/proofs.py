@@ -61,6 +61,32 @@ def prove(export: Export, program: torch.export.ExportedProgram) -> None:
             receipt.remarks.append(f"compared with torch at the modules alone: {problem}")
 
 
+class _LastRegionError(Exception):
+    """Ends a run: the last region has been compared."""
+
+
+class _ToLastRegion(torch.fx.Interpreter):
+    """Runs a captured program to the end of its last region: the head of a language model can cost as much as a layer.
+
+    A branch of the program may hold regions, too: the run does not end before the last branch.
+    """
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        super().__init__(module)
+        self._last: torch.fx.Node | None = None
+        for node in module.graph.nodes:
+            is_end = node.target is torch.ops.hookpatch_onnx.end.default
+            if is_end or isinstance(node.target, torch._ops.HigherOrderOperator):
+                self._last = node
+
+    def run_node(self, node: torch.fx.Node) -> Any:
+        """Run a node; end the run after the last region."""
+        result = super().run_node(node)
+        if node is self._last:
+            raise _LastRegionError
+        return result
+
+
 def _run_program(export: Export, program: torch.export.ExportedProgram) -> str:
     """Run the program; return the reason for a failure, empty after a success."""
     if program.example_inputs is None:
@@ -70,7 +96,9 @@ def _run_program(export: Export, program: torch.export.ExportedProgram) -> str:
         return "the model or its example inputs are fake tensors"
     with torch.no_grad(), torch.random.fork_rng(devices=[]), _proving_of(export):
         try:
-            torch.fx.Interpreter(program.graph_module).run(*inputs)
+            _ToLastRegion(program.graph_module).run(*inputs)
+        except _LastRegionError:
+            pass
         except Exception as error:  # of the model on the inputs
             return f"the captured program raised {type(error).__name__}: {str(error).partition(chr(10))[0]}"
     return ""
