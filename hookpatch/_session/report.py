@@ -13,7 +13,6 @@ from typing import Any, Final, final
 
 from hookpatch._bootstrap import environment, imports
 from hookpatch._bootstrap.interrupts import is_interrupt
-from hookpatch._engine.calls.overrides import overriding
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.patch.target import Attribute, Target
 from hookpatch._engine.site.late_restore import is_recognisable
@@ -21,15 +20,15 @@ from hookpatch._engine.site.reach import own_places
 from hookpatch._engine.site.stand_in import is_proxy
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.holders import Holder, holders
-from hookpatch._engine.slots.originals import beneath, originals
+from hookpatch._engine.slots.originals import beneath
 from hookpatch._engine.slots.referrers import classes, lists_references
 from hookpatch._engine.slots.slot import ABSENT, inner, is_same_value, mro
 from hookpatch._engine.slots.trial import UNSEEN
 from hookpatch._session.ledger import Entry, State, compare
+from hookpatch._session.overridden import overridden
 
 _OF_PATCH: Final = ("verb", "why", "upstream", "callers", "required", "required_calls", "rule")
 _OF_ENTRY: Final = ("state", "reason", "place", "stale", "instances", "applied_at", "ended_at")
-_MOST: Final = 3  # named subclasses; further subclasses are counted
 
 
 @final
@@ -249,13 +248,7 @@ def _note_names(entry: Entry) -> None:
         return
     name, owner = target.slot.name, _owner_of(target)
     if isinstance(owner, type) and entry.place is None:
-        # The matches of a rule with ``+`` have layers themselves.
-        is_of_rule = entry.request.rule is not None
-        subclasses = [cls for cls in classes(owner) if not (is_of_rule and AttributeSlot(cls, name).key in originals)]
-        names = sorted({describe(cls) for cls in overriding(owner, name, subclasses)})
-        further = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
-        reason = f"without effect on overrides without a super() call: {', '.join(names[:_MOST])}{further}"
-        entry.overridden = reason if names else ""
+        entry.overridden = overridden(owner, name, is_of_rule=entry.request.rule is not None)
     if entry.original is not None and not is_recognisable(entry.original) and entry.original is not ABSENT:
         from hookpatch._engine.patch.bound_names import baked_in, bound_from  # parses source, and is rarely needed
 

@@ -83,6 +83,45 @@ def test_subclasses_that_override_and_do_not_call(
         assert [patch.warnings for patch in session.report()] == [(warning,) if classes else ()]
 
 
+def _over(original: Callable[..., Any]) -> Callable[..., Any]:
+    def derived(self: object) -> Any:
+        return original(self)
+
+    return derived
+
+
+OVER_INHERITED: Final[dict[str, Callable[[], hookpatch.Patch]]] = {
+    "wrap": lambda: hookpatch.wrap("heirs:Heir.run", around),
+    "wrap of instances": lambda: hookpatch.wrap("heirs:Heir().run", around),
+    "replace of instances": lambda: hookpatch.replace("heirs:Heir().run", lambda self: "new"),
+    "derive": lambda: hookpatch.derive("heirs:Heir.run", _over),
+    "replace": lambda: hookpatch.replace("heirs:Heir.run", lambda self: "new"),
+}
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["the base first", "the subclass first"])
+@pytest.mark.parametrize("case", OVER_INHERITED)
+def test_a_patch_of_an_inherited_method_is_no_override(
+    make_module: Callable[[str, str], ModuleType], case: str, is_first: bool
+) -> None:
+    """A subclass is named only if its calls go past the patch of the base class."""
+    heirs = make_module(
+        "heirs", "class Base:\n    def run(self): return 'base'\nclass Heir(Base): pass\nclass Last(Heir): pass\n"
+    )
+    sessions = [
+        hookpatch.active(hookpatch.wrap("heirs:Base.run", lambda wrapped, *_: [wrapped()]), children="local"),
+        hookpatch.active(OVER_INHERITED[case](), children="local"),
+    ]
+    for session in sessions if is_first else reversed(sessions):
+        session.open()
+    called = {cls.__name__: cls().run() == ["base"] for cls in (heirs.Heir, heirs.Last)}
+    [row] = sessions[0].report()
+    for session in sessions:
+        session.close()
+    is_past = not (called["Heir"] or called["Last"])
+    assert [text.endswith("heirs:Heir") for text in row.warnings] == [True] * is_past, (called, row.warnings)
+
+
 def test_a_target_beneath_an_object(make_module: Callable[[str, str], ModuleType]) -> None:
     """For a target beneath an object no class is searched."""
     vendor = make_module(
