@@ -72,7 +72,9 @@ def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
 
 
 @pytest.mark.parametrize("is_one_session", [False, True], ids=["two sessions", "one session"])
-@pytest.mark.parametrize("verb", INNER)
+@pytest.mark.parametrize(
+    "verb", [verb if verb in ("wrap", "replace") else pytest.param(verb, marks=pytest.mark.ends) for verb in INNER]
+)
 @pytest.mark.parametrize(("outer", "inner"), [*product(ADDRESSES, {**ADDRESSES, **CHILD})])
 def test_a_replace_over_a_patch(vendor: ModuleType, outer: str, inner: str, verb: str, is_one_session: bool) -> None:
     """The report tells for which instances the inner patch has no effect, as the calls show."""
