@@ -278,7 +278,7 @@ def test_word_that_cannot_be_read_is_refused() -> None:
         hookpatch.active("onnx_function", options=asked("acme.Block"))
     assert str(caught.value) == (
         "options of plugin 'onnx_function' (hookpatch-onnx 0.1.0): 'acme.Block' cannot be read; write "
-        "NAME=module:Class or domain::NAME=module:Class; it takes functions: list[str], strict: bool"
+        "NAME=module:Class or domain::NAME=module:Class; it takes functions: list[str], strict: bool, compare: bool"
     )
     with pytest.raises(ValueError, match=r"'a-b=m:C' cannot be read"):
         Options(["a-b=m:C"])

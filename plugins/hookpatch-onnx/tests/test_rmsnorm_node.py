@@ -328,7 +328,7 @@ def test_options_that_mean_nothing_are_refused(options: dict[str, str], problem:
         hookpatch.active("rmsnorm_node", options={"rmsnorm_node": options})
     assert str(caught.value) == (
         f"options of plugin 'rmsnorm_node' (hookpatch-onnx 0.1.0): {problem}; "
-        "it takes domain: str, op_type: str, body: bool, strict: bool"
+        "it takes domain: str, op_type: str, body: bool, strict: bool, compare: bool"
     )
 
 
