@@ -51,9 +51,8 @@ def facts_of_plugins(
     rows = cache.find(key) or [None] * len(calls)
     new = [index for index, row in enumerate(rows) if row is None]
     if new:
-        from hookpatch._processes import (
-            aside,  # here, as in ``facts_of_plugin``: kept facts are read without these imports
-        )
+        # Here, as in ``facts_of_plugin``: kept facts are read without these imports.
+        from hookpatch._processes import aside
 
         limit += cache.LIMIT if look.imports else 0
         results = [*aside.results([*(calls[index] for index in new), (f"{cache.__name__}:files", None)], limit)]

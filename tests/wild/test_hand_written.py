@@ -45,6 +45,16 @@ class Sample(NamedTuple):
 
 
 CALLED: Final = "def {}(wrapped, instance, args, kwargs): return ['around', wrapped(*args, **kwargs)]"
+TWO_MODELS: Final = """
+class GraniteRMSNorm:
+    def forward(self, x): return x
+class Model:
+    def __init__(self): self.norm = GraniteRMSNorm()
+made, other = Model(), Model()
+"""
+MADE_AND_OTHER: Final = (
+    "model, other = (getattr(transformers_models_granite_modeling_granite, name) for name in ('made', 'other'))"
+)
 SAMPLES: Final = {
     ("accelerate", 0): Sample(
         {"nets": "class Net:\n    def forward(self, x): return x + 1\nnet, other = Net(), Net()"},
@@ -133,31 +143,14 @@ held, free = _RLock(1), _RLock()
     ),
     ("gevent", 2): Sample({"select": "epoll, poll = 1, 2"}, "", "hasattr(select, 'epoll')", False),
     ("Liger-Kernel", 0): Sample(
-        {
-            "transformers.models.granite.modeling_granite": """
-class GraniteRMSNorm:
-    def forward(self, x): return x
-class Model:
-    def __init__(self): self.norm = GraniteRMSNorm()
-made, other = Model(), Model()
-"""
-        },
-        "model, other = (getattr(transformers_models_granite_modeling_granite, name) for name in ('made', 'other'))",
+        {"transformers.models.granite.modeling_granite": TWO_MODELS},
+        MADE_AND_OTHER,
         "[vars(model.norm), vars(other.norm)]",
         [{"offset": 0.0}, {}],
     ),
     ("Liger-Kernel", 1): Sample(
-        {
-            "transformers.models.granite.modeling_granite": """
-class GraniteRMSNorm:
-    def forward(self, x): return x
-class Model:
-    def __init__(self): self.norm = GraniteRMSNorm()
-made, other = Model(), Model()
-"""
-        },
-        "model, other = (getattr(transformers_models_granite_modeling_granite, name) for name in ('made', 'other'))\n"
-        "def rms_norm_forward(self, x): return [type(self).__name__, x]",
+        {"transformers.models.granite.modeling_granite": TWO_MODELS},
+        MADE_AND_OTHER + "\ndef rms_norm_forward(self, x): return [type(self).__name__, x]",
         "[model.norm.forward(1), other.norm.forward(1)]",
         [["GraniteRMSNorm", 1], 1],
     ),

@@ -120,9 +120,8 @@ class Layer:
         self._derived: Final = _NONE if patch.verb not in MAKING_VERBS else {} if derived is None else derived
         self._count: Final = count
         self._counted: Final[dict[int, Any]] = _NONE if count is None else {}  # by the id of the value
-        self._narrowed: Final[dict[int, tuple[Any, Any]]] = (
-            _NONE if only is None else {}
-        )  # by the id of the value below
+        # By the id of the value below.
+        self._narrowed: Final[dict[int, tuple[Any, Any]]] = _NONE if only is None else {}
         self.ended = False
         self.is_left_out = False
         self.without_effect = ""
@@ -331,9 +330,7 @@ def lost_beneath(layer: Layer, inner: Sequence[Layer]) -> str:
         return ""
     beneath = [*dropwhile(_wraps, inner)]
     reached = takewhile(lambda inner_layer: _wraps(inner_layer) or _calls_on(inner_layer), beneath)
-    return _in_words(
-        (), _rivals([reached_layer for reached_layer in reached if _injects(reached_layer)], layer), _BELOW
-    )
+    return _in_words((), _rivals([*filter(_injects, reached)], layer), _BELOW)
 
 
 def lost_inside(layer: Layer, inside: Sequence[Layer]) -> str:

@@ -158,12 +158,14 @@ def is_of_others(names: Mapping[str, Any], path: str, author: Origin) -> bool:
         if issubclass(type(value), ModuleType):
             value = names_of_module(value).get(part, ABSENT)
     value = inner(value)
-    if value is ABSENT or author.distribution is None or value is vars(builtins).get(path):
-        return value is not ABSENT and author.distribution is not None
+    if value is ABSENT or author.distribution is None:
+        return False
+    if value is vars(builtins).get(path):
+        return True
     origin = origin_of(value)
     parts = value.__globals__ if type(value) is FunctionType and origin.distribution != PYTHON else {}
-    foreign = (origin_of(part).distribution == author.distribution for part in [*parts.values()] if is_code(part))
-    return origin.distribution not in (None, author.distribution) and not any(foreign)
+    of_author = (origin_of(part).distribution == author.distribution for part in [*parts.values()] if is_code(part))
+    return origin.distribution not in (None, author.distribution) and not any(of_author)
 
 
 def _dotted(node: ast.AST) -> str:

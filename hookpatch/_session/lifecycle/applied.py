@@ -140,7 +140,7 @@ class AppliedInstances:
     kinds: WeakSet[type] = field(default_factory=WeakSet)  # the classes of instances with the patch
     library: Watch | None = None  # waits for torch, for all layers
     layers: dict[Site, AppliedLayer] = field(default_factory=dict)  # GIL: a change is one operation
-    hooks: WeakSet[Site] = field(default_factory=WeakSet)  # the sites of layers that only notice new instances
+    hooks: set[Site] = field(default_factory=set)  # the sites of layers that only notice new instances
 
     def compare_slots(self) -> None:
         """Note the state of all instances as the state of the patch."""
@@ -162,6 +162,12 @@ class AppliedInstances:
         states = self._states()
         worst = next((state for state in _WORST_FIRST if state in states), None)
         self.entry.become(worst or "restored", worst and self._where(worst))
+
+    def stop_waiting(self) -> None:
+        """End the calls of ``born``, and the wait for torch."""
+        self.stop_listening()
+        if self.library is not None:
+            self.library.cancel()
 
     def _without_effect(self) -> str:
         """Return why layers have no effect, and how many, in words; empty if all layers have."""

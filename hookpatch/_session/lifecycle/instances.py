@@ -39,19 +39,19 @@ _OUTSIDE: Final = 1  # of the layers that notice new instances: a new __init__ o
 class InstancesLifecycle(LayersLifecycle):
     """The lifecycle of a patch of instances."""
 
-    __slots__ = ("_dead", "_home", "_instances", "_unseen")
+    __slots__ = ("_dead", "_home", "_instances")
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._instances: Sequence[AppliedInstances] = ()  # after a reload of another class, too
-        self._unseen: frozenset[Site] = frozenset()  # sites of hookpatch's own patches, which notice new instances
         self._home: ModuleType | None = None  # the module with the object given as of=
         self._dead: list[Site] = []  # the site of the last dead instance: plugins hear of the end of its patch
 
     @property
     def touched(self) -> list[Site]:
         """See ``Lifecycle``; without the sites of hookpatch's own patches."""
-        return [site for site in super().touched if site not in self._unseen] + self._dead
+        hooks = {site for instances in self._instances for site in instances.hooks}
+        return [site for site in super().touched if site not in hooks] + self._dead
 
     def check(self) -> list[Any]:
         """See ``Lifecycle``."""
@@ -155,7 +155,7 @@ class InstancesLifecycle(LayersLifecycle):
             living.adopt_kinds(new)
         except HookpatchError as error:
             refused.append(error)
-        _notify([site for site in list(applied.layers) if site not in {*earlier, *self._unseen}])
+        _notify([site for site in list(applied.layers) if site not in {*earlier, *applied.hooks}])
         for problem in refused:
             message = f"not patched: instances of a class made inside: {problem}"
             applied.entry.warnings = (*applied.entry.warnings, message)
@@ -190,9 +190,7 @@ class InstancesLifecycle(LayersLifecycle):
             yield
         except Exception as error:
             if not is_interrupt(error):  # else the session restores the instances
-                applied.stop_listening()
-                if applied.library is not None:
-                    applied.library.cancel()
+                applied.stop_waiting()
                 for layer in reversed(list(applied.layers.values())):
                     self._placed.pop(layer.site, None)
                     undo(layer, self._request, [])
@@ -247,7 +245,6 @@ class InstancesLifecycle(LayersLifecycle):
         owner = f"hookpatch for {self._request.patch.address} ({-self._rank[1]}) of {self._owner}"
         for slot, hook in hooks:
             site = site_at(slot)
-            self._unseen |= {site}
             instances.hooks.add(site)
             self._lay_quietly(instances, AppliedLayer(site, Layer(hook, None, owner, (*self._rank, _OUTSIDE))), None)
 
@@ -275,9 +272,7 @@ class InstancesLifecycle(LayersLifecycle):
 
     def _restore(self, errors: list[Exception], touched: list[Site], copied: Formers) -> None:
         for instances in self._instances:
-            instances.stop_listening()
-            if instances.library is not None:
-                instances.library.cancel()
+            instances.stop_waiting()
             instances.compare_slots()
         super()._restore(errors, touched, copied)
         for instances in self._instances:

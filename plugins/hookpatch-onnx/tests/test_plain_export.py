@@ -14,7 +14,7 @@ from exported import exported, ops, ran
 from hookpatch_onnx._model.metadata import MADE_BY
 from hookpatch_onnx._outside.outside import Outside, Stand
 from hookpatch_onnx._outside.side import Side
-from test_receipt import EXPORTS, WIDTH, Norm, notes
+from test_receipt import EXPORTS, WIDTH, Counting, Norm, notes
 from tiny_models import Masked, tiny
 
 import hookpatch
@@ -223,16 +223,6 @@ def test_the_receipt_names_a_difference() -> None:
 @pytest.mark.parametrize("how", EXPORTS)
 def test_the_second_export_leaves_no_trace(how: str) -> None:
     """Buffers, random numbers and the exported model are those of one export."""
-
-    class Counting(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm = Norm()
-            self.register_buffer("calls", torch.zeros(()))
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            self.calls.add_(1)
-            return self.norm(x) + self.calls
 
     counts, numbers, models = [], [], []
     weight, x = torch.randn(WIDTH), torch.randn(2, 3, WIDTH)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from exported import exported, nodes, ops, ran
 from hookpatch_onnx.errors import CheckerWarning, NodeError
-from test_receipt import EXPORTS, STRICT, WIDTH, Function, Norm, notes
+from test_receipt import EXPORTS, STRICT, WIDTH, Counting, Function, Norm, notes
 from tiny_models import Masked, tiny
 
 import hookpatch
@@ -81,16 +81,6 @@ def test_the_same_part_with_other_inputs_is_a_node(plugin: str, how: str) -> Non
 
 def test_the_proof_leaves_the_buffers_of_a_model_alone() -> None:
     """A model with a counter of calls in a buffer has counted no call after the export."""
-
-    class Counting(Norm):
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm = Norm()
-            self.register_buffer("calls", torch.zeros(()))
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            self.calls.add_(1)
-            return self.norm(x) + self.calls
 
     net = Counting()
     with hookpatch.active("rmsnorm_node"):

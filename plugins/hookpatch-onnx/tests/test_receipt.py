@@ -62,6 +62,19 @@ class ClampedRMSNorm(Norm):
         return super().forward(x.clamp(-100, 100))
 
 
+class Counting(torch.nn.Module):
+    """A model that counts its calls in a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = Norm()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls.add_(1)
+        return self.norm(x) + self.calls
+
+
 class Norms(torch.nn.Module):
     """A module of each kind; some are called in another way than by forward."""
 
