@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shutil import get_terminal_size
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.padding import Padding
-from rich.text import Text
 
 from hookpatch._bootstrap import environment
 from hookpatch._bootstrap import selection as _selection
@@ -21,9 +19,9 @@ from hookpatch._plugins.host import Host
 from hookpatch._plugins.relations import check
 from hookpatch._session.load import load, load_drift
 from hookpatch.command._app import AsJson, OptionWords, plugin_names, print_text
-from hookpatch.command._tables import output, progress
+from hookpatch.command._tables import is_terminal, print_line, progress, width_of
 from hookpatch.command._targets import imports_aside, options_of_words
-from hookpatch.errors import SettingError
+from hookpatch.errors import SettingError, printable
 
 _STYLES = ("green", "yellow", "red")
 
@@ -61,8 +59,8 @@ def plan(
         write_line(f"{environment.DISABLE} is set: none of these patches would be applied", kind="warning")
     if json:
         typer.echo(planned.to_json())
-    elif (console := output()).is_terminal:
-        _print(console, planned)
+    elif is_terminal():
+        _print(planned)
     else:
         print_text(str(planned))
     raise typer.Exit(planned.status)
@@ -83,33 +81,33 @@ def _planned(names: Sequence[str], words: Sequence[str], look: LookOptions) -> P
     return plan_of(items, selection.options, locked, look)
 
 
-def _print(console: Console, planned: Plan) -> None:
+def _print(planned: Plan) -> None:
     """Print a plan in columns; a line too long for the terminal continues indented."""
     names = [patch.plugin or BY_HAND for target in planned for patch in target.patches]
     width = max(map(len, names), default=0)
     for target in planned:
-        console.print(Text.assemble((target.target, "bold cyan"), "  ", (target.in_words, "dim")))
+        print_line((printable(target.target), "bold cyan"), ("  ", ""), (printable(target.in_words), "dim"))
         for patch in target.patches:
             style = _STYLES[SEVERITY[patch.finding]]
-            line, origin = _line(patch, width, style), Text(patch.distribution or "", style="dim")
-            beside = Text.assemble(line, "  ", origin)
-            fits_beside = beside.cell_len <= console.width
-            console.print(beside if fits_beside else line, soft_wrap=True)
+            line, origin = _line(patch, width, style), (patch.distribution or "", "dim")
+            beside = [*line, ("  ", ""), origin]
+            fits_beside = sum(width_of(text) for text, _ in beside) <= get_terminal_size().columns
+            print_line(*(beside if fits_beside else line))
             below = [] if fits_beside else [origin]
-            below += [Text(patch.reason, style=style)] if patch.reason else []
-            below += [Text(warning, style="yellow") for warning in patch.warnings]
-            for text in below:
-                console.print(Padding(text, (0, 0, 0, 5), expand=False))
+            below += [(patch.reason, style)] if patch.reason else []
+            below += [(warning, "yellow") for warning in patch.warnings]
+            for text, style in below:
+                print_line((printable(text), style), indent=5)
     for plugin in planned.idle:
-        console.print(Text(f"{plugin} patches nothing", style="yellow"))
+        print_line((f"{printable(plugin)} patches nothing", "yellow"))
 
 
-def _line(patch: PlannedPatch, width: int, style: str) -> Text:
+def _line(patch: PlannedPatch, width: int, style: str) -> list[tuple[str, str]]:
     place = "-" if patch.place is None else str(patch.place)
     how = f"{patch.verb}, everywhere" if patch.reach == "everywhere" else patch.verb
-    return Text.assemble(
+    return [
         (f"{place:>3}  ", "dim"),
-        (f"{patch.plugin or BY_HAND:<{width}}", "bold"),
-        f"  {how:<19} ",
+        (f"{printable(patch.plugin or BY_HAND):<{width}}", "bold"),
+        (f"  {how:<19} ", ""),
         (WORDS[patch.finding], style),
-    )
+    ]

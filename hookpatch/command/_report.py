@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.padding import Padding
-from rich.text import Text
 
 from hookpatch._processes.run_report import receipts
 from hookpatch._session.report import PatchReport
 from hookpatch.command._app import AsJson
-from hookpatch.command._tables import output
+from hookpatch.command._tables import print_line
 from hookpatch.errors import SettingError, one_line
 
 _STYLES = {
@@ -52,41 +49,32 @@ def report(
     if json:
         typer.echo(run.to_json())
     else:
-        console = output()
         for warning in run.warnings:
-            _print(console, Text.assemble(("warning", "yellow"), f" {one_line(warning)}"), 0)
+            print_line(("warning", "yellow"), (f" {one_line(warning)}", ""))
         for file in run.unread:
-            _print(console, Text(one_line(file), style="red"), 0)
+            print_line((one_line(file), "red"))
         for process in run:
             rank = "" if process.rank is None else f", rank {process.rank}"
             title = f"{process.pid}{rank}" + ("" if process.ended else ", no end noted")
-            _print(console, Text.assemble((title, "bold"), f"  {one_line(shlex.join(process.argv))}"), 0)
+            print_line((title, "bold"), (f"  {one_line(shlex.join(process.argv))}", ""))
             for problem in process.problems:
-                _print(console, Text(one_line(problem), style="red"), 2)
+                print_line((one_line(problem), "red"), indent=2)
             for patch in process.patches:
-                _print_patch(console, patch)
+                _print_patch(patch)
     if run.problems:
         raise typer.Exit(1)
 
 
-def _print_patch(console: Console, patch: PatchReport) -> None:
-    head = one_line(f" {patch.verb:<7} {patch.target}")
-    line = Text.assemble((f"{one_line(patch.state):<9}", _STYLES.get(patch.state, "")), head)
-    line.append(f"  ({one_line(patch.plugin or 'active()')})", style="bold")
+def _print_patch(patch: PatchReport) -> None:
+    line = [(f"{one_line(patch.state):<9}", _STYLES.get(patch.state, ""))]
+    line += [(one_line(f" {patch.verb:<7} {patch.target}"), "")]
+    line += [(f"  ({one_line(patch.plugin or 'active()')})", "bold")]
     if patch.calls is not None:
-        line.append(f"  {one_line(patch.calls_in_words)}")
-    _print(console, line, 2)
+        line.append((f"  {one_line(patch.calls_in_words)}", ""))
+    print_line(*line, indent=2)
     if patch.reason is not None and patch.state not in ("failed", "skipped"):  # already printed among the problems
-        _print(console, Text(one_line(patch.reason), style="dim"), 12)
+        print_line((one_line(patch.reason), "dim"), indent=12)
     for note in patch.notes:
-        _print(console, Text(one_line(f"note {note}"), style="dim"), 12)
+        print_line((one_line(f"note {note}"), "dim"), indent=12)
     if patch.reasons:
-        _print(console, Text(one_line(f"why {patch.reasons}"), style="dim"), 12)
-
-
-def _print(console: Console, text: Text, indent: int) -> None:
-    """Print a text: folded within a terminal's width, or as one line into a log."""
-    if console.is_terminal:
-        console.print(Padding(text, (0, 0, 0, indent), expand=False))
-    else:
-        console.print(Text(" " * indent) + text, soft_wrap=True)
+        print_line((one_line(f"why {patch.reasons}"), "dim"), indent=12)

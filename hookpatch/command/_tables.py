@@ -47,7 +47,7 @@ def print_table(columns: Mapping[str, int], rows: Iterable[Sequence[Cell]]) -> N
         rows: the cells of each row.
     """
     table = [[_lines(cell) for cell in row] for row in ([[(title, "bold")] for title in columns], *rows)]
-    widths = [max(_width(text) for cell in column for text, _ in cell) for column in zip(*table, strict=True)]
+    widths = [max(width_of(text) for cell in column for text, _ in cell) for column in zip(*table, strict=True)]
     if not is_terminal():
         for row in table:
             _print_row(row, widths, "  ")
@@ -71,7 +71,7 @@ def print_table(columns: Mapping[str, int], rows: Iterable[Sequence[Cell]]) -> N
 _GAP: Final = "   "
 
 
-def _width(text: str) -> int:
+def width_of(text: str) -> int:
     """Return the number of columns that a text takes on a terminal."""
     if text.isascii():
         return len(text)
@@ -91,8 +91,8 @@ def _folded(cell: Cell, width: int) -> Cell:
 
 def _parts(line: str, width: int) -> Iterator[str]:
     """Yield the parts of a line that fit a width: broken at a space, else behind a separator, else anywhere."""
-    while _width(line) > width:
-        most = next(count for count in range(width, 0, -1) if _width(line[:count]) <= width or count == 1)
+    while width_of(line) > width:
+        most = next(count for count in range(width, 0, -1) if width_of(line[:count]) <= width or count == 1)
         start = re.match(rf".{{0,{most - 1}}}\S(?=\s)|.{{1,{most}}}(?<=[/:.,])|.{{1,{most}}}", line)
         assert start is not None
         yield start[0]
@@ -103,9 +103,26 @@ def _parts(line: str, width: int) -> Iterator[str]:
 def _print_row(row: Sequence[Cell], widths: Sequence[int], gap: str, indent: str = "") -> None:
     for line in zip_longest(*row, fillvalue=("", "")):
         texts = (
-            paint(text, style) + " " * (width - _width(text)) for (text, style), width in zip(line, widths, strict=True)
+            paint(text, style) + " " * (width - width_of(text))
+            for (text, style), width in zip(line, widths, strict=True)
         )
         print(f"{indent}{gap.join(texts)}".rstrip())
+
+
+def print_line(*parts: tuple[str, str], indent: int = 0) -> None:
+    """Print texts, each with its style, as one line; a line wider than the terminal continues indented."""
+    line = "".join(text for text, _ in parts)
+    if not is_terminal():
+        print(" " * indent + line)
+        return
+    end = 0
+    for piece in _parts(line, max(get_terminal_size().columns - indent, _LEAST)):
+        begin = line.index(piece, end)
+        end, offset, painted = begin + len(piece), 0, ""
+        for text, style in parts:
+            painted += paint(text[max(begin - offset, 0) : max(end - offset, 0)], style)
+            offset += len(text)
+        print(" " * indent + painted)
 
 
 @contextmanager

@@ -7,19 +7,18 @@ from itertools import chain
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from hookpatch._bootstrap import selection
 from hookpatch._engine.patch.target import Target
-from hookpatch._inspect.slot_report import LayerReport, SlotReport
+from hookpatch._inspect.slot_report import LayerReport
 from hookpatch._inspect.why import modules_of
 from hookpatch._inspect.why import why as layers_of
 from hookpatch._plugins.host import Host
 from hookpatch._processes.active import active
 from hookpatch.command._app import AsJson, OptionWords, PluginWords, print_json
-from hookpatch.command._tables import output
+from hookpatch.command._tables import print_line
 from hookpatch.command._targets import imports_aside, options_of_words
-from hookpatch.errors import SettingError
+from hookpatch.errors import SettingError, printable
 
 _STYLES = {"hookpatch": "cyan", "somebody": "yellow", "module": "green"}
 
@@ -56,17 +55,15 @@ def why(
     if json:
         print_json({"slots": [report.to_dict() for report in reports]})
         return
-    console = output()
     for report in reports:
-        console.print(_text(report), soft_wrap=True)
+        note = f": {printable(report.note)}" if report.note else ""
+        print_line((printable(report.target), "bold"), (note, ""))
+        for layer in report.layers:
+            _print(layer)
 
 
-def _text(report: SlotReport) -> Text:
-    head = Text(report.target, style="bold") + Text(f": {report.note}" if report.note else "")
-    return Text("\n").join([head, *map(_layer, report.layers)])
-
-
-def _layer(layer: LayerReport) -> Text:
-    title, _, details = str(layer).partition("\n")
+def _print(layer: LayerReport) -> None:
     style = _STYLES[layer.by] if layer.reached else "dim"
-    return Text(f"  {title}\n", style=style) + Text("\n".join(f"  {line}" for line in details.splitlines()))
+    for line in printable(str(layer)).splitlines():
+        text = line.lstrip()
+        print_line((text, style), indent=2 + len(line) - len(text))

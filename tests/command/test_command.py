@@ -6,6 +6,7 @@ import contextlib
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 from inspect import signature
@@ -236,6 +237,26 @@ def test_table_on_a_terminal_has_its_columns_below_each_other(home: Environment)
         verdicts = {cell_len(line.partition("there is")[0]) for line in lines if "there is" in line}
         assert verdicts == {head.index("fits")}
         assert sum("there is" in line for line in lines) == 2
+
+
+def test_lines_on_a_terminal_fit_and_leave_no_word_out(home: Environment) -> None:
+    """`why`, `plan` and `report` fold lines at spaces or behind separators, and pipes get the same words unfolded."""
+    reports = home.folder / "folded-reports"
+    script = home.folder / "folded.py"
+    script.write_text("import vendor")
+    home.add_plugin("mine", LOUDER.replace("louder)", f"louder, why='{'many words ' * 20}')"))
+    assert hookpatch(home, "run", "-p", "mine", "--report", str(reports), str(script)).returncode == 0
+    try:
+        for words in ["why", "vendor:speak", "-p", "mine"], ["plan", "mine"], ["report", str(reports)]:
+            in_path = {"PYTHONPATH": str(home.folder)}
+            shown = on_terminal(home, *words, COLUMNS="40", NO_COLOR="1", **in_path).rpartition("child process ...")[2]
+            lines = [line for line in shown.splitlines() if line]
+            assert max(map(cell_len, lines)) <= 40, lines
+            piped = hookpatch(home, *words, **in_path).stdout
+            if words[0] != "plan":  # other columns
+                assert "".join(shown.split()) == "".join(piped.split())
+    finally:
+        shutil.rmtree(reports)
 
 
 def test_nothing_to_run_is_a_usage_error(home: Environment) -> None:
