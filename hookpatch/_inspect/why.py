@@ -15,7 +15,7 @@ from hookpatch._engine.rules.match import addresses_of
 from hookpatch._engine.site import stand_in
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
-from hookpatch._engine.site.sites import patched
+from hookpatch._engine.site.sites import lack_of_effect, lost_in_place, patched
 from hookpatch._engine.site.stand_in import is_proxy
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
@@ -148,7 +148,8 @@ class _LayerWalk:
             callee = inner(value)
             if site is not None and (layer := self._layer_of(value, site)) is not None:
                 self._add_patch(layer, site)
-                value = layer.derived_from(value) if layer.patch.verb in MAKING_VERBS else self._below(layer, site)
+                calls_on = layer.patch.verb in MAKING_VERBS or layer.only is not None
+                value = layer.derived_from(value) if calls_on else self._below(layer, site)
             elif is_proxy(value):
                 slot, site = self._add_run(callee._self_layers, slot, site, value)
                 value = AttributeSlot(callee, "__wrapped__").read()
@@ -245,22 +246,24 @@ class _LayerWalk:
     def _add_patch(self, layer: Layer, site: Site | None, note: str | None = None) -> None:
         """Add one of our layers; ``note``: why no call reaches the layer."""
         self._reported.add(layer)
-        patch, state = layer.patch, None
+        patch, state, lacks = layer.patch, None, [layer.without_effect]
         if site is not None and layer in site.layers:
-            state = "failed" if layer.is_left_out else "applied"
+            state, lacks = "failed" if layer.is_left_out else "applied", [lack_of_effect(site, layer)]
             if (difference := overwriting_value(site, layer, None)) is not None:
                 state, note = "overwritten", difference
+            else:
+                lacks.append(lost_in_place(site, layer))
         gives, has_value = patch.verb in GIVING_VERBS, patch.verb not in (*GIVING_VERBS, "remove")
         arguments = {name: in_words(value) for name, value in patch.change.items()} if gives else None
-        notes = [*filter(None, (note, layer.without_effect, patch.in_calls.strip()))]
-        if patch.rule is not None:
-            notes.append(patch.by_rule)
+        of_instances = "" if layer.only is None else f"in calls of {patch.address}"
+        notes = [*filter(None, (note, *lacks, of_instances, patch.in_calls.strip()))]
+        notes += [patch.by_rule] if patch.rule is not None else []
         if site is not None and isinstance(site.slot, FunctionSlot):
             notes.append("in the function itself, wherever it is bound (reach='everywhere')")
         report = LayerReport(
             "hookpatch",
-            patch.verb,
-            (in_words(patch.change) if has_value else "") or patch.address,
+            kind=patch.verb,
+            name=(in_words(patch.change) if has_value else "") or patch.address,
             place=location(patch.change) if has_value else None,
             plugin=layer.plugin,
             distribution=layer.distribution,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import warnings
 from collections.abc import Callable
-from itertools import product
+from itertools import chain, product
 from types import ModuleType
 from typing import Any, Final
 
@@ -99,6 +100,7 @@ def test_a_replace_over_a_patch(vendor: ModuleType, outer: str, inner: str, verb
         else:
             answers = {name: instances[name].method() for name in meant}
             row = next(row for row in inside.report() if (row.target, row.verb) == (f"vendor:{inner}", verb))
+            by_slot = _said_by_why("_new")
             session.close()
         finally:
             inside.close()
@@ -110,6 +112,19 @@ def test_a_replace_over_a_patch(vendor: ModuleType, outer: str, inner: str, verb
     elif "Child" not in inner:  # what a class inherits is another slot: no report looks there
         assert len(said) == 1
         assert not (shown and said[0].startswith("without effect: ")), said
+    assert {_without_counts(text) for text in said} == by_slot
+
+
+def _said_by_why(outer: str) -> set[str]:
+    """Return what why() says of the effect of all patches in the classes' slots but one."""
+    slots = [hookpatch.why(f"vendor:{name}.method") for name in KINDS]
+    notes = [str(layer.note) for layer in chain(*slots) if outer not in layer.name]
+    return {part for note in notes for part in note.split("; ") if part.startswith("without effect")}
+
+
+def _without_counts(text: str) -> str:
+    """Return a text of the report without the number of places: why() speaks of one slot."""
+    return re.sub(r" in \d of \d places(: (?=in calls))?", lambda found: " " if found[1] else "", text)
 
 
 @pytest.mark.parametrize("verb", INNER)

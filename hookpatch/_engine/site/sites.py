@@ -10,12 +10,14 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from hookpatch._engine.calls.trampoline import is_changed_in_place
+from hookpatch._engine.patch.patch import GIVING_VERBS
 from hookpatch._engine.site.late_restore import LateRestore, late_restores, on_foreign_death
-from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.layer import Layer, lost_beneath, lost_inside
 from hookpatch._engine.site.order import Hidden, hidden_by
 from hookpatch._engine.site.site import Site, covered
 from hookpatch._engine.site.turn_lock import after_fork, before_fork, lock
 from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.originals import beneath
 from hookpatch._engine.slots.slot import Slot, inner
 
 _sites: Final[WeakValueDictionary[tuple[Any, ...], Site]] = WeakValueDictionary()  # by slot; changed under the lock
@@ -74,6 +76,21 @@ def hidden(site: Site, layer: Layer) -> Hidden | None:
     outside = layers[: layers.index(layer)] if layer in layers else ()
     through = () if layer.home is None else site_at(layer.home[0]).layers
     return hidden_by(layer, outside, through, site.slot.owner)
+
+
+def lack_of_effect(site: Site, layer: Layer) -> str:
+    """Return in words why a layer, or a given argument, has no effect in all or in some calls; else empty."""
+    if layer.without_effect or layer not in site.layers:
+        return layer.without_effect
+    by = hidden(site, layer)
+    return by.text if by is not None else lost_beneath(layer, site.layers[site.layers.index(layer) + 1 :])
+
+
+def lost_in_place(site: Site, layer: Layer) -> str:
+    """Return in words the given arguments that patches of the slot's function in place override; empty without any."""
+    gives = layer.patch.verb in GIVING_VERBS and not isinstance(site.slot, FunctionSlot)
+    callee = inner(beneath(site.slot)) if gives else None
+    return lost_inside(layer, site_in(callee).layers) if type(callee) is FunctionType else ""
 
 
 def newly_hidden(site: Site, layer: Layer) -> list[tuple[Layer, Hidden]]:

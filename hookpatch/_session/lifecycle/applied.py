@@ -6,17 +6,15 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, Protocol, final
 from weakref import WeakSet, ref
 
 from hookpatch._bootstrap.imports import Watch
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.noticed import reads_caller_by
-from hookpatch._engine.patch.patch import GIVING_VERBS
-from hookpatch._engine.site.layer import Layer, lost_beneath, lost_inside
+from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
-from hookpatch._engine.site.sites import hidden, site_in
+from hookpatch._engine.site.sites import lack_of_effect, lost_in_place
 from hookpatch._engine.site.slot_state import Ending
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.originals import beneath
@@ -62,11 +60,7 @@ class AppliedLayer:
         entry = self.entry
         if entry is not None and not (self.has_ended or self.layer.ended):
             entry.compared(overwritten.overwriting_value(self.site, self.layer, entry.reason))
-            by = hidden(self.site, self.layer)
-            layers = self.site.layers
-            inside = layers[layers.index(self.layer) + 1 :] if self.layer in layers else ()
-            why_hidden = "" if by is None else by.text
-            entry.without_effect = self.layer.without_effect or why_hidden or lost_beneath(self.layer, inside)
+            entry.without_effect = lack_of_effect(self.site, self.layer)
 
     def differences(self) -> list[str]:
         """Return in words the side effects of the patch on a call of the target."""
@@ -80,9 +74,7 @@ class AppliedLayer:
             differences += [
                 f"the target looks for its caller on the stack ({look}), and finds the patch instead" for look in looks
             ]
-        callee = None if is_inside or layer.patch.verb not in GIVING_VERBS else inner(beneath(slot))
-        if type(callee) is FunctionType:
-            differences += filter(None, [lost_inside(layer, site_in(callee).layers)])
+        differences += filter(None, [lost_in_place(self.site, layer)])
         return differences
 
     def restore(self, request: Requested) -> None:
