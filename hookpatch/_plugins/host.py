@@ -150,14 +150,22 @@ class Host:
         """Notify each plugin of changed patches at these sites; return the errors of plugins that fail."""
         errors: list[Exception] = []
         for plugin in self._plugins.values():
+            hook = self._hook(plugin, "hookpatch_changed")
+            if not hook.get_hookimpls():
+                continue
+            guard = ExitGuard(sys._getframe())
+            guard.begin()
             try:
-                self._hook(plugin, "hookpatch_changed")(sites=tuple(sites))
+                hook(sites=tuple(sites))
             except BaseException as error:  # collected: the other plugins are notified, too
                 if not is_of_code(error):
                     raise  # of a signal handler: after it the plugins are notified of the change again
-                slots = ", ".join(str(site.slot) for site in sites)
-                problem = f"raised {type(error).__name__} when told of changes at {slots}: {error}"
+                when = f"when told of changes at {', '.join(str(site.slot) for site in sites)}"
+                raised = f"raised {type(error).__name__} {when}: {error}"
+                problem = f"called {error} {when}" if isinstance(error, ProcessEnd) else raised
                 errors.append(_error(plugin.installed, problem))
+            finally:
+                guard.end()
         return errors
 
     def has_commands_only(self, plugin: Plugin) -> bool:

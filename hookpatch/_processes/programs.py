@@ -186,7 +186,7 @@ _NONE: Final = Command([], [], set(), False)
 
 def command_of(args: Any = "", executable: Any = None, shell: bool = False, **_: Any) -> Command:
     """Return the part of a command that runs Python. Takes the arguments of Popen."""
-    words = _words(args)
+    words = words_of(args)
     text = args if isinstance(args, str) else ""
     if len(words) > 2 and os.path.basename(words[0]) in _SHELLS and re.fullmatch("-[a-z]*c", words[1]):
         text, shell = words[2], True
@@ -244,7 +244,8 @@ def _script_of(program: str) -> str | None:
     return None
 
 
-def _words(args: Any) -> list[str]:
+def words_of(args: Any) -> list[str]:
+    """Return the words of a command as given to Popen: a text or a list."""
     return os.fsdecode(args).split() if isinstance(args, (str, bytes, os.PathLike)) else [*map(os.fsdecode, args or ())]
 
 

@@ -24,7 +24,7 @@ from hookpatch._bootstrap.stderr import of_this_process, write_line
 from hookpatch._engine.site import call_count
 from hookpatch._processes import starts
 from hookpatch._processes.payload import OpenBlock
-from hookpatch._processes.programs import command_of, missing, without
+from hookpatch._processes.programs import Command, command_of, missing, without, words_of
 from hookpatch._processes.run_report import FORMAT, receipts
 from hookpatch._processes.starts import EXEC, PROCESSES, PROGRAM, Launch, Listener
 from hookpatch._session import ledger
@@ -34,6 +34,8 @@ from hookpatch._session.session import Session, open_sessions, report
 from hookpatch._session.shortfalls import never_called
 from hookpatch.errors import NeverCalledWarning, SettingError, for_stderr
 
+_NAMED: Final = 8  # programs in a note
+_NUMBERED: Final = ("os.posix_spawn", EXEC)  # events of programs that leave a report
 _OURS: Final = "hookpatch"  # the distribution of our own patches, requested by no user
 
 
@@ -67,6 +69,8 @@ class ReportFile:
         self._lock: Final = RLock()
         self._patches: Final[dict[tuple[Any, ...], PatchReport]] = {}
         self._started: Final[list[str]] = []  # as JSON: a process may start thousands, and writes after each start
+        self._others: Final[dict[tuple[str, ...], str]] = {}  # commands that are not Python, by their first three words
+        self._other_count = 0
         self._path = ""
         self._pid = 0
         self._ppid, self._began = os.getppid(), time.time()
@@ -99,6 +103,14 @@ class ReportFile:
         with self._lock:
             self._started.append(written({"pid": pid, "argv": argv, "after": after, "is_program": is_program}))
             self.write()
+
+    def started_other(self, argv: Sequence[str]) -> None:
+        """Note the start of a program that is not Python: the program may start Python without patches, unseen."""
+        with self._lock:
+            self._other_count += 1
+            if len(self._others) < _NAMED and (key := (*argv[:3],)) not in self._others:
+                self._others[key] = " ".join(command_line.for_report(argv))
+                self.write()
 
     def replaced(self, argv: Sequence[str]) -> None:
         """Note that Python is about to run another program in this process."""
@@ -140,6 +152,7 @@ class ReportFile:
                 "ended": ended,
                 "asked": selection.asked_names(),
                 "problems": [*self._step, *self._problems],
+                "notes": self._notes(),
                 "patches": [asdict(patch) for patch in self._patches.values()],
             }
             head = written(process, indent=2).removesuffix("\n}")
@@ -157,6 +170,13 @@ class ReportFile:
                     self._has_failed = True
                     path = os.path.join(self._folder, f"hookpatch-{os.getpid()}.json")
                     write_line(f"no report left at {path}: {getattr(error, 'strerror', None) or error}", kind="warning")
+
+    def _notes(self) -> list[str]:
+        if not self._others:
+            return []
+        more = ", ..." if self._other_count > len(self._others) else ""
+        commands = f"{', '.join(self._others.values())}{more}"
+        return [f"started other programs than Python ({commands}): hookpatch does not see which Python these start"]
 
     def _written_as_new(self, text: str) -> str:
         """Write a file not used by a process of another machine or another run; return the path."""
@@ -194,6 +214,7 @@ class ReportFile:
         self._lock.release()
         self._is_first, self._is_fork, self._ppid, self._began = False, True, os.getppid(), time.time()
         self._started.clear()
+        self._others.clear()
         self._step = []
         self.write()
 
@@ -212,32 +233,36 @@ def _note_popen(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any)
     if args and isinstance(args[0], Iterator):
         args = [*args[0]], *args[1:]  # read by Popen and below
     result = wrapped(*args, **kwargs)
-    words = _reporting(*args[:1], **kwargs)
-    if _report_file is not None and words:
-        _report_file.started(popen.pid, words)
+    command = command_of(*args[:1], **kwargs)
+    if _report_file is not None:
+        if words := _reporting(command):
+            _report_file.started(popen.pid, words)
+        elif not command.words and _is_child_patched():
+            _report_file.started_other(words_of(args[0] if args else kwargs.get("args")))
     return result
 
 
 def _note_program(launch: Launch) -> None:
     """Note a program started without subprocess."""
-    if _report_file is None:
+    if _report_file is None or launch.event not in (*_NUMBERED, "os.system"):
         return
-    if launch.event == "os.system":  # the process id is unknown: only the environment shows a lack
+    command = command_of(launch.args, launch.path)
+    if not command.words:
+        if _is_child_patched():
+            _report_file.started_other(words_of(launch.args))
+    elif launch.event == "os.system":  # the process id is unknown: only the environment shows a lack
         for _, lost, is_meant in missing(launch, _blocks_of_thread()):
             if lost is not None and not is_meant:
                 _report_file.note(without(launch, lost))
-        return
-    words = _reporting(launch.args, launch.path) if launch.event in ("os.posix_spawn", EXEC) else []
-    if words:
+    elif words := _reporting(command):
         if launch.event == EXEC:
             _report_file.replaced(words)
         else:
             _report_file.started(None, words, time.time())
 
 
-def _reporting(*args: Any, **kwargs: Any) -> list[str]:
+def _reporting(command: Command) -> list[str]:
     """Return the words of a command that leaves a report when properly patched; empty for another command."""
-    command = command_of(*args, **kwargs)
     words = command.words if _is_child_patched() else []
     is_left_alone = known_program(command.argv) in (*INSTALLERS, *NOT_PATCHED) or not command.flags.isdisjoint("Vh?")
     is_behind = words[-1:] and words[-1].endswith("&")  # by a shell that does not wait: the child is unknown

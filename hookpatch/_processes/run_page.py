@@ -125,6 +125,7 @@ def _process(process: ProcessReport, begin: float, is_open: bool) -> str:
     states = Counter(patch.state for patch in process.patches)
     summary = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "no patches"
     problems = "".join(f"<li class=error><b>Problem</b> {escape(problem)}</li>" for problem in process.problems)
+    problems += "".join(f"<li class=notes><b>Note</b> {escape(note)}</li>" for note in process.notes)
     list_of_problems = f"<ul class=said>{problems}</ul>\n" if problems else ""
     heads = "".join(f"<th scope=col>{name}</th>" for name in ("state", "target", "plugin", "calls", "applied"))
     rows = "".join(_patch(patch, begin) for patch in process.patches)

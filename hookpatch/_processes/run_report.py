@@ -36,6 +36,7 @@ class ProcessReport:
         ended: True if the process ran to its end; a running process and a killed one are False.
         patches: the states of its patches when the file was written.
         problems: the problems of the process; mostly empty.
+        notes: what hookpatch cannot tell of the process: programs that may start an unpatched Python.
     """
 
     pid: int
@@ -48,12 +49,14 @@ class ProcessReport:
     ended: bool
     patches: tuple[PatchReport, ...]
     problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         on = sum(patch.state not in ("waiting", "unused", "failed", "skipped") for patch in self.patches)
         rank = "" if self.rank is None else f" rank {self.rank}"
         text = f"{self.pid}{rank}  {on} of {len(self.patches)} patches applied  {one_line(' '.join(self.argv))}"
-        return "\n".join([text, *(f"    {one_line(problem)}" for problem in self.problems)])
+        lines = [*self.problems, *(f"note {note}" for note in self.notes)]
+        return "\n".join([text, *(f"    {one_line(line)}" for line in lines)])
 
 
 @final
@@ -139,6 +142,7 @@ class _Process(msgspec.Struct):
     problems: tuple[str, ...]
     patches: tuple[PatchReport, ...]
     forked: bool = False
+    notes: tuple[str, ...] = ()
 
 
 class _File(msgspec.Struct):

@@ -59,6 +59,8 @@ def report(
             print_line((title, "bold"), (f"  {one_line(shlex.join(process.argv))}", ""))
             for problem in process.problems:
                 print_line((one_line(problem), "red"), indent=2)
+            for note in process.notes:
+                print_line((one_line(f"note {note}"), "dim"), indent=2)
             for patch in process.patches:
                 _print_patch(patch)
     if run.problems:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import subprocess
 import sys
@@ -73,6 +74,27 @@ def test_plugin_that_fails_keeps_its_session_from_opening(listener: Any) -> None
     ):
         hookpatch.active("listener").open()
     assert module.own == 1
+
+
+@pytest.mark.parametrize("at_the_end", [False, True])
+def test_plugin_does_not_end_the_process(listener: Any, monkeypatch: pytest.MonkeyPatch, at_the_end: bool) -> None:
+    """os._exit in the hook is an error that names the plugin; everything is restored, and os._exit works again."""
+    module, original = importlib.import_module("thing"), os._exit
+
+    class Failing(list[object]):
+        def pop(self, *_: object) -> Any:
+            self.clear()
+            os._exit(0)
+
+    session = hookpatch.active("listener")
+    if at_the_end:
+        session.open()
+    monkeypatch.setattr(listener, "fails", Failing([1]))
+    with pytest.raises((PluginError, RestoreError)) as caught:
+        (session.close if at_the_end else session.open)()
+    error = caught.value.exceptions[0] if isinstance(caught.value, RestoreError) else caught.value
+    assert re.search(r"'listener'.*called os\._exit\(0\) when told of changes at thing:own", str(error))
+    assert (module.own, os._exit) == (1, original)
 
 
 def test_plugin_that_fails_at_an_end_is_told_of(listener: Any) -> None:

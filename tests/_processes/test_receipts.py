@@ -227,6 +227,37 @@ with hookpatch.active("loud"):
     )
 
 
+def test_other_programs_than_python_are_noted(home: Environment, reports: Path) -> None:
+    """A shell can start Python without the environment, unseen: a note names the shell, and is no problem.
+
+    What is started outside of a block is not noted, nor the secrets of a command; the list is short.
+    """
+    lines = """
+unpatched = ["sh", "-c", f"true; env -i {sys.executable} -c pass"]
+subprocess.run(["true", "outside"])
+with hookpatch.active("loud", children="require"):
+    subprocess.run(unpatched)
+    subprocess.run(args=["true", "--token=hidden"])
+    os.system("true by-system")
+    for number in range(30):
+        os.waitpid(os.posix_spawn("/bin/true", ["true", f"spawned-{number}"], os.environ), 0)
+"""
+    run_script(home, reports, lines, plugins="")
+    (first,) = joined = hookpatch.receipts(reports)
+    (note,) = first.notes
+    python = next(word for word in note.split() if "python" in word)
+    spawned = ", ".join(f"true spawned-{number}" for number in range(5))
+    assert note == (
+        f"started other programs than Python (sh -c true; env -i {python} -c pass, true --token=***, sh -c true "
+        f"by-system, {spawned}, ...): hookpatch does not see which Python these start"
+    )
+    assert (joined.problems, str(joined).splitlines()[1:]) == ((), [f"    note {note}"])
+    completed = home.run(home.python.parent / "hookpatch", "report", reports, "--html", reports / "page.html")
+    assert completed.returncode == 0
+    assert f"  note {note}" in completed.stdout.splitlines()
+    assert f"<b>Note</b> {note}</li>" in (reports / "page.html").read_text()
+
+
 def test_blocks_are_in_it(home: Environment, reports: Path) -> None:
     """The file has ended blocks with their last states; a process started outside the block needs none."""
     lines = """

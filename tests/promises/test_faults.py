@@ -58,6 +58,7 @@ ENDS: Final = {
     "ends_process": "import posix; posix._exit(0)",
     "kills_itself": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
     "crashes": "import ctypes; ctypes.string_at(0)",
+    "execs": "import os; os.execv('/bin/true', ['true'])",
 }
 DOES: Final = {
     "prints": "print('NOISE'); import os; os.write(1, b'NOISE')",
