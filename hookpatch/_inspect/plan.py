@@ -212,7 +212,7 @@ def plan(
     items: list[tuple[str | Patch, list[Requested]]] = []
     for item in what:
         if isinstance(item, Patch):
-            items.append((item, [Requested(item)]))
+            items += [(named, [Requested(named)]) for named in item.written_out()]
         elif (requests := by_name.pop(normalise(item), None)) is not None:
             items.append((item, requests))
     return plan_of(items, selected.options, locked, LookOptions(imports), partial(by_target, drift=load_drift(locked)))

@@ -44,7 +44,7 @@ def why(target: str | Target) -> SlotReport:
         TargetRefused: a step asks for an item of an object without items.
     """
     target = target if isinstance(target, Target) else Target(target)
-    if target.is_rule:
+    if target.is_rule or target.written_out:
         slots = ", ".join(addresses_of(target))
         return SlotReport(str(target), bool(slots), (), f"stands for {slots or 'nothing'} here; ask for one slot")
     for name in modules_of(target):

@@ -131,6 +131,8 @@ class Host:
             if not isinstance(patch, Patch):
                 problem = f"yields {a_kind(patch)}, not a patch; yield hookpatch.wrap(...) or another verb"
                 raise _error(installed, problem)
+        patches = [named for patch in patches for named in patch.written_out()]
+        for patch in patches:
             if waits_for and not _is_inside(str(patch.module), waits_for):
                 problem = (
                     f"patches {patch.address}, which is not in '{waits_for}', the modules named by its distribution in "

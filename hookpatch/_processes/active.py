@@ -71,6 +71,7 @@ def active(
     for item in what:
         if not isinstance(item, (str, Patch)):
             raise SettingError("active()", f"takes plugin names and patches, not {a_kind(item)}")
+    what = tuple(named for item in what for named in (item.written_out() if isinstance(item, Patch) else (item,)))
     names = [item for item in what if isinstance(item, str)]
     selection = _NO_PLUGINS if not names and options is None else selection_for(names, options, "active()")
     if scope not in ("process", "task"):

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, ParamSpec, Protocol, TypeAlias, TypedDic
 
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.edit import Edit, hunks
-from hookpatch._engine.patch.rule import read_bounds
+from hookpatch._engine.patch.rule import filled, read_bounds
 from hookpatch._engine.patch.target import Attribute, Target, is_module_name
 from hookpatch.errors import PatchError
 
@@ -158,6 +158,17 @@ class Patch(_SessionValues):
         """Return the patch of a match of this rule."""
         of_one: dict[str, Any] = {"target": target, "module": target.module, "change": change, "rule": self.address}
         return dataclasses.replace(self, **of_one, matches=None, only=None, source=None)
+
+    def written_out(self) -> tuple[Patch, ...]:
+        """Return the patch of each address named by braces; the patch itself, if the address has no braces."""
+        if self.target is None or not (addresses := self.target.written_out):
+            return (self,)
+        patches = []
+        for address, texts in addresses:
+            target = Target(address)
+            source = None if self.source is None else filled(self.source, texts)
+            patches.append(dataclasses.replace(self, target=target, module=target.module, source=source))
+        return tuple(patches)
 
     @property
     def by_rule(self) -> str:
@@ -340,7 +351,10 @@ def _check_source(patch: Patch, source: str) -> None:
         raise PatchError("replace", f"{problem}; give the value itself, or write derive(target, factory)")
     if target.of_instances or "+" in source:
         raise PatchError("replace", f"source={source!r} has a sign that stands for no name: write names and '*'")
-    if source.count("*") > patch.address.count("*"):
+    if target.written_out:
+        raise PatchError("replace", f"source={source!r} has braces; write '*', which takes each name of the target's")
+    texts = patch.target.written_out[0].texts if patch.target.written_out else "*" * patch.address.count("*")
+    if source.count("*") > len(texts):
         raise PatchError("replace", f"source={source!r} has more '*' than {patch.address}")
 
 
@@ -580,7 +594,7 @@ def _checked_instances(verb: Verb, target: Target, facts: Mapping[str, Any]) -> 
     if not isinstance(of := facts.get("of"), str):
         return facts
     whole = Target(of)
-    if whole.is_rule or whole.of_instances:
+    if whole.is_rule or whole.of_instances or whole.written_out:
         raise PatchError(verb, f"of='{of}' stands for several objects; write the address of a single object")
     return {**facts, "of": whole}
 

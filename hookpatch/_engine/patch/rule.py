@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from hookpatch._engine.patch.braces import STAR
+
 _BOUND: Final = re.compile(r"\s*(==|>=|<=|>|<)\s*(\d+)\s*")
 
 
@@ -56,13 +58,15 @@ def stars(pattern: str, text: str) -> list[str]:
 def filled(source: str, texts: Sequence[Any]) -> str:
     """Return the address of a source, with each ``*`` and ``[*]`` replaced by the text of the rule's ``*``.
 
-    A source with fewer stars takes the last texts.
+    A source with fewer stars takes the last texts. A text ``STAR`` leaves the star for a later match.
     """
     remaining: Iterator[Any] = iter(texts[len(texts) - source.count("*") :])
     head, *parts = source.split("*")
     for part in parts:
         text = next(remaining)
-        if head.endswith("[") and part.startswith("]"):
+        if text == STAR:
+            head += STAR
+        elif head.endswith("[") and part.startswith("]"):
             head += repr(text) if isinstance(text, str) else str(text)[1:-1]
         else:
             head += text if isinstance(text, str) else str(text.key)

@@ -9,6 +9,7 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any, Final, TypeAlias, final
 
+from hookpatch._engine.patch.braces import WrittenOut, written_out
 from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.patch.steps import EachItem, Instances, NameGlob, Subclasses
 from hookpatch.errors import TargetSyntaxError
@@ -54,6 +55,7 @@ class Target:
     ``Target("m:mapping[torch.nn:Linear]")``; for objects at hand ``Target.attribute`` and ``Target.item``.
     ``Target("m.*:*Norm.forward")``, ``Target("m:Class+.method")`` and ``Target("m:mapping[*]")`` are rules: each stands
     for many slots. ``Target("m:Class().name")`` and ``Target("m:Class+().name")`` lead to instances of a class.
+    ``Target("m:{a,b}")`` names several slots.
 
     Attributes:
         address: the address in words.
@@ -123,6 +125,12 @@ class Target:
         return "*" in (self.module or "") or any(isinstance(step, _OF_RULES) for step in self.steps)
 
     @property
+    def written_out(self) -> tuple[WrittenOut, ...]:
+        """The addresses named by an address with braces; empty for an address without braces."""
+        is_read = self.module is not None and "{" in self.address
+        return _written_out(self.address) if is_read else ()
+
+    @property
     def of_instances(self) -> Instances | None:
         """The step from a class to its instances; None if the address has no such step."""
         return next((step for step in self.steps if isinstance(step, Instances)), None)
@@ -157,8 +165,20 @@ def _colon_hint(address: str) -> str:
 
 
 @lru_cache(maxsize=1024)
+def _written_out(address: str) -> tuple[WrittenOut, ...]:
+    try:
+        return written_out(address)
+    except ValueError as error:
+        raise TargetSyntaxError(address, str(error)) from None
+
+
+@lru_cache(maxsize=1024)
 def _parse(address: str) -> tuple[str, tuple[Step, ...]]:
     module, colon, path = address.partition(":")
+    if "{" in address and (all_named := _written_out(address)):
+        for named in reversed(all_named):
+            steps_of_one = _parse(named.address)[1]
+        return module, steps_of_one  # of the first: all have the same signs
     if not colon:
         raise TargetSyntaxError(address, f"has no colon between module and name{_colon_hint(address)}")
     if not _MODULE_GLOB.fullmatch(module):
@@ -234,6 +254,6 @@ def _key(address: str, text: str) -> object:
         raise TargetSyntaxError(address, f"has the key {text}, which {error.problem}") from None
     except RecursionError:
         raise TargetSyntaxError(address, "has keys nested too deeply") from None
-    if target.is_rule or target.of_instances:
+    if target.is_rule or target.of_instances or target.written_out:
         raise TargetSyntaxError(address, f"has the key {text}, which stands for several objects")
     return target

@@ -93,7 +93,9 @@ def matches_in(rule: Target, name: str, module: ModuleType, add: bool = False) -
 
 
 def addresses_of(rule: Target) -> list[str]:
-    """Return the addresses of the slots matched by a rule in fully imported modules."""
+    """Return the addresses of the slots matched by a rule, or named in braces, in fully imported modules."""
+    if rule.written_out:
+        return [address for named in rule.written_out for address in addresses_of(Target(named.address))]
     modules = [(name, module) for name, module in modules_of(rule) if imports.loaded(name) is module]
     matches = [match for name, module in modules for match in matches_in(rule, name, module) if not match.problem]
     return [*dict.fromkeys(str(match.target) for match in matches)]

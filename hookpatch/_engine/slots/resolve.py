@@ -38,7 +38,7 @@ def resolve(target: Target, module: ModuleType | None, owner: object, read: Read
         TargetRefused: the last owner has items that cannot be set, or imports its names lazily; or the address stands
             for more than one slot.
     """
-    if target.is_rule or target.of_instances:
+    if target.is_rule or target.of_instances or target.written_out:
         raise TargetRefused(target, owner, f"{target} stands for several slots; write the address of a single slot")
     holder = target.start if module is None else module
     last = len(target.steps) - 1
