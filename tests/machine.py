@@ -43,7 +43,7 @@ from machine_slots import (
     module_of,
     tried_on,
 )
-from model import NOTHING, Entry, Foreign, Given, Lifecycle, Origin, Refused, Thing
+from model import NOTHING, Call, Entry, Foreign, Given, Lifecycle, Origin, Refused, Thing
 from watching import watched
 
 import hookpatch
@@ -398,13 +398,13 @@ class Machine(MachineModel):
         content = spot.place.found()
         if content is not NOTHING:
             for x in ("",) if spot.place.label in WITHOUT else ("-", ""):
-                assert spot.answer(x) == content.answer(x, is_inside=True), (
+                assert spot.answer(x) == content.answer(x, Call(is_inside=True)), (
                     spot.place.label,
                     spot.answer(x),
-                    content.answer(x, is_inside=True),
+                    content.answer(x, Call(is_inside=True)),
                 )
                 neighbour = contextvars.Context()
-                assert neighbour.run(spot.answer, x) == content.answer(x, is_inside=False), spot.place.label
+                assert neighbour.run(spot.answer, x) == content.answer(x, Call(is_inside=False)), spot.place.label
 
     def _compare_order(self, mapping: Any, order: list[str]) -> None:
         """Compare the keys of a mapping: each key in its position; a key of ours stays last until our session ends."""

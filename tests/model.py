@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 
 class Refused(Exception):
@@ -25,6 +25,13 @@ class Refused(Exception):
 
 class Locked(Exception):
     """The model says that the owner refuses to be set."""
+
+
+class Call(NamedTuple):
+    """A call: inside or outside of the task of this test, and the class of the instance, if of an instance."""
+
+    is_inside: bool
+    kind: str = ""
 
 
 class Thing:
@@ -37,8 +44,8 @@ class Thing:
 
     note: tuple[Any, ...] = ()
 
-    def answer(self, x: str, is_inside: bool) -> str:
-        """Return the answer of a call with an argument, inside or outside of the task of this test."""
+    def answer(self, x: str, call: Call) -> str:
+        """Return the answer of a call with an argument."""
         raise NotImplementedError
 
 
@@ -57,14 +64,14 @@ class Origin(Thing):
         self.takes = takes
         self.inside = Place("inside", content=Text())
 
-    def answer(self, x: str, is_inside: bool) -> str:
-        return self.inside.content.answer(x if self.takes else "", is_inside)
+    def answer(self, x: str, call: Call) -> str:
+        return self.inside.content.answer(x if self.takes else "", call)
 
 
 class Text(Thing):
     """The code of a function."""
 
-    def answer(self, x: str, is_inside: bool) -> str:
+    def answer(self, x: str, call: Call) -> str:
         return f"o{x}"
 
 
@@ -75,7 +82,7 @@ class Given(Thing):
         self.tag: Final = tag
         self.note = (value,)
 
-    def answer(self, x: str, is_inside: bool) -> str:
+    def answer(self, x: str, call: Call) -> str:
         return self.tag
 
 
@@ -86,8 +93,21 @@ class Derived(Thing):
         self.tag: Final = tag
         self.below: Final = below
 
-    def answer(self, x: str, is_inside: bool) -> str:
-        return f"{self.tag}[{self.below.answer(x, is_inside)}]"
+    def answer(self, x: str, call: Call) -> str:
+        return f"{self.tag}[{self.below.answer(x, call)}]"
+
+
+class Between(Thing):
+    """The function that chooses at each call: the value of a layer for the meant instances, else the value below."""
+
+    def __init__(self, layer: Layer, value: Thing, below: Thing) -> None:
+        self.layer: Final = layer
+        self.value: Final = value
+        self.below: Final = below
+
+    def answer(self, x: str, call: Call) -> str:
+        is_meant = self.layer.kinds is not None and call.kind in self.layer.kinds
+        return (self.value if is_meant else self.below).answer(x, call)
 
 
 class Ours(Thing):
@@ -98,21 +118,24 @@ class Ours(Thing):
         self.layers: list[Layer] = []
         self.derived_by: set[Layer] = set()
 
-    def answer(self, x: str, is_inside: bool) -> str:
-        return _around([layer for layer in self.layers if layer.is_open], self.below, x, is_inside)
+    def answer(self, x: str, call: Call) -> str:
+        return _around([layer for layer in self.layers if layer.is_open], self.below, x, call)
 
 
-def _around(layers: Sequence[Layer], below: Thing, x: str, is_inside: bool, is_given: bool = False) -> str:
+def _around(layers: Sequence[Layer], below: Thing, x: str, call: Call, is_given: bool = False) -> str:
     if not layers:
-        return below.answer(x, is_inside)
+        return below.answer(x, call)
     layer, inner = layers[0], layers[1:]
-    if layer.is_for_task and not is_inside:
-        return _around(inner, below, x, is_inside, is_given)
+    if layer.is_for_task and not call.is_inside:
+        return _around(inner, below, x, call, is_given)
+    if layer.kinds is not None and call.kind not in layer.kinds:
+        is_of_subclass = layer.verb == "inject" and x == layer.tag and layer.attempt.is_for(call.kind)
+        return _around(inner, below, x, call, is_given or is_of_subclass)
     if layer.verb == "inject":
-        return _around(inner, below, x if is_given else layer.tag, is_inside, True)  # the outermost has the last word
+        return _around(inner, below, x if is_given else layer.tag, call, True)  # the outermost has the last word
     if layer.verb == "default":
-        return _around(inner, below, x or layer.tag, is_inside, is_given)
-    return f"{layer.tag}({_around(inner, below, x, is_inside, is_given)})"
+        return _around(inner, below, x or layer.tag, call, is_given)
+    return f"{layer.tag}({_around(inner, below, x, call, is_given)})"
 
 
 class Inherited(Thing):
@@ -121,8 +144,8 @@ class Inherited(Thing):
     def __init__(self, place: Place) -> None:
         self.place: Final = place
 
-    def answer(self, x: str, is_inside: bool) -> str:
-        return self.place.found().answer(x, is_inside)
+    def answer(self, x: str, call: Call) -> str:
+        return self.place.found().answer(x, call)
 
 
 class Foreign(Thing):
@@ -133,13 +156,13 @@ class Foreign(Thing):
         self.below = below
         self.is_proxy: Final = is_proxy
 
-    def answer(self, x: str, is_inside: bool) -> str:
-        return f"{self.tag}<{self.below.answer(x, is_inside)}>"
+    def answer(self, x: str, call: Call) -> str:
+        return f"{self.tag}<{self.below.answer(x, call)}>"
 
 
 def leads(value: Thing, wanted: Sequence[Thing]) -> bool:
     """Return True if a foreign wrapper, or any value beneath, calls a wanted value."""
-    while isinstance(value, (Foreign, Derived, Ours)):
+    while isinstance(value, (Foreign, Derived, Between, Ours)):
         value = value.below
         if isinstance(value, Inherited):
             value = value.place.beneath()
@@ -175,6 +198,10 @@ class Lifecycle:
     derived: dict[Thing, Derived] = field(default_factory=dict)
     is_inside: bool = False  # for the verb enter
 
+    def is_for(self, kind: str) -> bool:
+        """Return True if the instances of a class are meant."""
+        return any(kind in layer.kinds for _, layer in self.laid if layer.kinds is not None)
+
     def entry(self) -> Entry:
         """Return the waiting entry, or a new entry."""
         if self.entries and self.entries[-1].state == "waiting":
@@ -194,19 +221,26 @@ class Layer:
         self.is_left_out = False
         self.home: tuple[Place, Thing, Thing] | None = None  # the target's place, if its function is changed inside
         self.entry: Entry | None = None  # None until the layer has been laid
+        self.derived = attempt.derived
+        self.kinds: set[str] | None = None  # the classes of the meant instances, if of instances
+        self.between: dict[Thing, Between] = {}
 
     @property
     def is_around_calls(self) -> bool:
         return self.verb in ("wrap", "inject", "default")
 
-    def put_over(self, below: Thing) -> Thing:
+    def put_over(self, below: Thing, for_others: Thing) -> Thing:
         """Return the value that a replace, remove or derive writes over the value below."""
+        value = self._value_over(below)
+        return value if self.kinds is None else self.between.setdefault(below, Between(self, value, for_others))
+
+    def _value_over(self, below: Thing) -> Thing:
         if self.verb == "remove":
             return NOTHING
         if self.verb == "replace":
             assert self.attempt.value is not None
             return self.attempt.value
-        return self.attempt.derived.setdefault(below, Derived(self.tag, below))
+        return self.derived.setdefault(below, Derived(self.tag, below))
 
 
 def is_outside(outer: str | None, inner: str | None) -> bool:
@@ -361,7 +395,7 @@ class Place:
         """Return our values that run or hold a layer: a foreign value that leads to another of ours overwrites."""
         runs: list[Thing] = [value for value in self._mine if isinstance(value, Ours) and layer in value.layers]
         given = [] if layer.attempt.value is None else [layer.attempt.value]
-        return [*runs, *given, *layer.attempt.derived.values()]
+        return [*runs, *given, *layer.derived.values()]
 
     def refresh(self) -> None:
         """Lay the layers over the value that the slot holds now."""
@@ -398,9 +432,14 @@ class Place:
                 over = self._over(value, run, runs, layers)
                 if isinstance(over, Ours) and over in runs and layer.verb == "derive":  # not of a base class's place
                     over.derived_by.add(layer)
-                value, run = layer.put_over(over), []
+                for_others = Inherited(self.parent) if self._inherits(over) and self.parent is not None else over
+                value, run = layer.put_over(over, for_others), []
         is_untouched = not run and value is self._below
         return self.base if is_untouched else self._over(value, run, runs, layers), runs, left_out
+
+    def _inherits(self, value: Thing) -> bool:
+        is_base = value is self._below and self.base is NOTHING
+        return is_base and self.is_in_class and self.parent is not None
 
     def _over(self, value: Thing, run: list[Layer], runs: dict[Ours, list[Layer]], layers: Sequence[Layer]) -> Thing:
         """Return the stand-in over a value for a run of layers: the stand-in of the earlier layers, or a new stand-in.
@@ -410,7 +449,7 @@ class Place:
         """
         if not run:
             return value
-        inherits = value is self._below and self.base is NOTHING and self.is_in_class and self.parent is not None
+        inherits = self._inherits(value)
         were_there = {layer for layer in run if layer in self.layers}
         for ours in self._ours:
             is_over_it = isinstance(ours.below, Inherited) if inherits else ours.below is value
