@@ -83,6 +83,11 @@ def installed() -> tuple[Installed, ...]:
     return plugins
 
 
+def is_plugin(name: str) -> bool:
+    """Return True if a plugin of this name is installed."""
+    return any(plugin.answers_to(name) for plugin in installed())
+
+
 def run_options() -> dict[str, str]:
     """Return the options of ``hookpatch run`` declared by distributions, each with the plugin's name."""
     options = (groups.get(RUN_OPTIONS, {}) for _, _, groups in _declared(_folders()))

@@ -21,7 +21,7 @@ from hookpatch._engine.patch.patch import Patch
 from hookpatch._plugins.options import options_of
 from hookpatch._plugins.process_end import ExitGuard, ProcessEnd
 from hookpatch._plugins.relations import Relations
-from hookpatch.errors import OptionsError, PluginError, SettingError
+from hookpatch.errors import OptionsError, PluginError, SettingError, _suggest
 
 if TYPE_CHECKING:
     from hookpatch._engine.site.site import Site  # imports all wrapper code, which the command does not need
@@ -134,10 +134,11 @@ class Host:
         patches = [named for patch in patches for named in patch.written_out()]
         for patch in patches:
             if waits_for and not _is_inside(str(patch.module), waits_for):
+                near = _suggest(str(patch.module).partition(".")[0], [waits_for.partition(".")[0]])
                 problem = (
                     f"patches {patch.address}, which is not in '{waits_for}', the modules named by its distribution in "
-                    f"the entry point group {WAITS_FOR}; remove '{name}' from the group or name all modules, and "
-                    "install the distribution anew"
+                    f"the entry point group {WAITS_FOR}{f'{near} If not,' if near else ';'} remove '{name}' from the "
+                    "group or name all modules, and install the distribution anew"
                 )
                 raise _error(installed, problem)
         before, after = plugin.relations.before, plugin.relations.after

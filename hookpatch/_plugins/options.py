@@ -64,7 +64,7 @@ def option_from_text(kind: type | None, name: str, text: str, plugin: str, origi
 def _check_names(kind: type | None, values: Mapping[str, Any], plugin: str, origin: str) -> None:
     if kind is None:
         if values:
-            raise OptionsError(plugin, origin, f"it has none, but '{min(values)}' was given")
+            raise OptionsError(plugin, origin, f"the plugin has no options, but '{min(values)}' was given")
         return
     names = [field.name for field in dataclasses.fields(kind)]
     for name in values:

@@ -15,7 +15,7 @@ from hookpatch._bootstrap import environment as _environment
 from hookpatch._bootstrap import selection as _selection
 from hookpatch._bootstrap.files import current_folder
 from hookpatch._bootstrap.imports import spec_of
-from hookpatch._bootstrap.installed import Installed, check_allowed, find, run_options
+from hookpatch._bootstrap.installed import Installed, check_allowed, find, is_plugin, run_options
 from hookpatch._bootstrap.program import INSTALLERS, known_program
 from hookpatch._bootstrap.selection import Selection
 from hookpatch._bootstrap.stderr import CALLS_STATUS, write_line
@@ -94,9 +94,7 @@ def help_text() -> str:
     import inspect  # here: a program that is run does without
     import textwrap
 
-    of_plugins = [
-        (f"{name} VALUE", f"Let plugin '{plugin}' run the program.") for name, plugin in run_options().items()
-    ]
+    of_plugins = [(f"{name} VALUE", f"Let plugin '{of}' run the program.") for name, of in run_options().items()]
     own = [(f"{', '.join(names)} {value}".rstrip(), line) for names, value, line in OPTIONS]
     lines = [f"Usage: hookpatch run [OPTIONS] {PROGRAM}", ""]
     lines += textwrap.indent(inspect.cleandoc(run.__doc__ or ""), "  ").splitlines()
@@ -170,6 +168,8 @@ def run(words: Sequence[str]) -> int:
     if not line.target:
         raise Misspelt(f"Missing argument '{PROGRAM}'")
     target, report, count = line.target, line.last("--report"), "--count" in line.options
+    if not (target[0].startswith("-") or os.path.exists(target[0])) and is_plugin(target[0]):
+        raise Misspelt(f"'{target[0]}' is a plugin, and no file: write '-p {target[0]}'")
     with imports_aside():  # what a plugin prints when it is loaded is not the output of the program
         selection, host, patches = _loaded(line.options.get("--plugin", ()), line.options.get("--option", ()))
     if sys.flags.ignore_environment:
@@ -182,8 +182,9 @@ def run(words: Sequence[str]) -> int:
 
         host = host or Host()
         name, written, value = line.of_plugin
-        runner = host.plugin(find(name, written), written)
-        return host.run_program(runner, value, Run(target, written, selection, report))
+        return host.run_program(
+            host.plugin(find(name, written), written), value, Run(target, written, selection, report)
+        )
     command = _command_of(target)
     if (installer := known_program(command)) in INSTALLERS:
         write_line(f"{installer} runs without patches: an installer is never patched", kind="warning")
@@ -193,8 +194,7 @@ def run(words: Sequence[str]) -> int:
     # The folder that the program will have first on its path: a script's, or where one is.
     start = current_folder() or ""  # it may have been deleted
     folder = start if target[0].startswith("-") else os.path.dirname(os.path.join(start, target[0]))
-    is_judged = any(_is_judged(patch, folder) for patch in patches)
-    if is_judged or os.name == "nt":  # exec on Windows returns to the shell at once
+    if os.name == "nt" or any(_is_judged(patch, folder) for patch in patches):  # exec on Windows returns at once
         return _status_of(command, environment)
     os.execve(sys.executable, command, environment)
 

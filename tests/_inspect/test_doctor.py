@@ -185,7 +185,8 @@ def test_each_setting_is_told_with_where_it_comes_from(home: Environment) -> Non
         (
             {"HOOKPATCH_PLUGINS": "loud", "HOOKPATCH_OPTIONS": '{"loud": {"x": 1}}'},
             "HOOKPATCH_OPTIONS",
-            "options of plugin 'loud' (loud-dist 1.0): it has none, but 'x' was given -> correct the options",
+            "options of plugin 'loud' (loud-dist 1.0): the plugin has no options, but 'x' was given "
+            "-> correct the options",
         ),
         ({"HOOKPATCH_ON_ERROR": "panic"}, "variables", "HOOKPATCH_ON_ERROR: 'panic' is not a policy"),
         (

@@ -390,7 +390,7 @@ def test_options_for_a_plugin_that_has_none_are_refused(install: Install) -> Non
     install("speed", SPEED)
     with pytest.raises(OptionsError) as caught:
         hookpatch.active("speed", options={"speed": {"faster": True}})
-    assert str(caught.value) == "options of plugin 'speed' (kit 1.0): it has none, but 'faster' was given"
+    assert str(caught.value) == "options of plugin 'speed' (kit 1.0): the plugin has no options, but 'faster' was given"
 
 
 def test_options_for_a_plugin_that_was_not_selected_are_refused(install: Install) -> None:

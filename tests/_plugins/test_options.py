@@ -101,7 +101,10 @@ def test_given_mapping_is_not_changed() -> None:
 
 def test_options_for_a_plugin_that_has_none_are_refused() -> None:
     """The message names the option, of several the first by name."""
-    assert refused(lambda: options_of(None, {"b": 1, "a": 2}, *WHO)) == f"{HEAD}it has none, but 'a' was given"
+    assert (
+        refused(lambda: options_of(None, {"b": 1, "a": 2}, *WHO))
+        == f"{HEAD}the plugin has no options, but 'a' was given"
+    )
 
 
 def test_unknown_option_is_refused() -> None:
@@ -206,7 +209,9 @@ def test_unknown_option_from_text_is_refused() -> None:
 
 def test_text_for_a_plugin_without_options_is_refused() -> None:
     """The same message as for options that come otherwise."""
-    assert refused(lambda: option_from_text(None, "x", "1", *WHO)) == f"{HEAD}it has none, but 'x' was given"
+    assert (
+        refused(lambda: option_from_text(None, "x", "1", *WHO)) == f"{HEAD}the plugin has no options, but 'x' was given"
+    )
 
 
 def test_types_that_are_no_text_are_named_as_they_are_written() -> None:

@@ -113,7 +113,8 @@ def test_options_are_read_as_the_plugin_declares_them(home: Environment) -> None
         ),
         (
             ["-p", "loud", "-o", "loud.x=1"],
-            "options of plugin 'loud' (loud-dist 1.0): it has none, but 'x' was given [hookpatch explain OptionsError]",
+            "options of plugin 'loud' (loud-dist 1.0): the plugin has no options, but 'x' was given "
+            "[hookpatch explain OptionsError]",
         ),
         (
             ["-p", "mine", "-o", "times"],
@@ -264,6 +265,18 @@ def test_nothing_to_run_is_a_usage_error(home: Environment) -> None:
     completed = hookpatch(home, "run", "-p", "loud")
     assert completed.returncode == 2
     assert "SCRIPT | -m MODULE | -c CODE [ARGUMENTS]" in completed.stderr
+
+
+def test_plugin_in_the_place_of_a_script_is_a_usage_error(home: Environment) -> None:
+    """The error says how to switch the plugin on; a file of the plugin's name is run."""
+    completed = hookpatch(home, "run", "loud", "script.py")
+    hint = "'loud' is a plugin, and no file: write '-p loud'; 'hookpatch run --help' shows how it is written"
+    assert (completed.stderr, completed.returncode) == (f"hookpatch: error: {hint}\n", 2)
+    (home.folder / "loud").write_text("print('a file')")
+    try:
+        assert hookpatch(home, "run", "loud").stdout == "a file\n"
+    finally:
+        (home.folder / "loud").unlink()
 
 
 NOISY = """

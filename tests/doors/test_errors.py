@@ -77,7 +77,9 @@ GIVEN = "a patch given to active()"
 # An error of each class, or of a subclass if the class is never raised, as in docs/messages.md.
 EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
     HookpatchError: UnknownPlugin("fuse_qkv", "active()", ["fuse_qkv_off"]),
-    SelectionError: OptionsError("fuse_qkv_off", "hookpatch-onnxsim 0.1.0", "it has none, but 'passes' was given"),
+    SelectionError: OptionsError(
+        "fuse_qkv_off", "hookpatch-onnxsim 0.1.0", "the plugin has no options, but 'passes' was given"
+    ),
     UnknownPlugin: UnknownPlugin("fuse_qvk_off", "HOOKPATCH_PLUGINS=fuse_qvk_off", ["fuse_qkv_off", "linear_printer"]),
     UnknownCommand: UnknownCommand("lits", ["list", "lock", "check", "doctor", "report", "run"], ["fuse_qkv_off"]),
     UnknownMessage: UnknownMessage("UnknwonPlugin", ["UnknownPlugin"]),

@@ -396,6 +396,11 @@ BEYOND = (
     "distribution in the entry point group hookpatch.waits_for; remove 'beyond' from the group or name all modules, "
     "and install the distribution anew [hookpatch explain PluginError]"
 )
+MISSPELT = (
+    "plugin 'misspelt' (misspelt-dist 1.0) patches pakcage:speak, which is not in 'package', the modules named by its "
+    "distribution in the entry point group hookpatch.waits_for; did you mean 'package'? If not, remove 'misspelt' from "
+    "the group or name all modules, and install the distribution anew [hookpatch explain PluginError]"
+)
 BROKEN = (
     "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; fix or uninstall it "
     "[hookpatch explain PluginError]"
@@ -406,6 +411,7 @@ BROKEN = (
     ("name", "source", "message"),
     [
         pytest.param("beyond", LOUDER, BEYOND, id="target-elsewhere"),
+        pytest.param("misspelt", LOUDER.replace("vendor:", "pakcage:"), MISSPELT, id="misspelt"),
         pytest.param("broken", "raise RuntimeError('no')", BROKEN, id="broken"),
     ],
 )
@@ -430,7 +436,7 @@ def test_options_are_looked_at_before_the_program_starts(waiting: Environment) -
     """A plugin with options, a twin or a misspelt plugin is loaded at the start."""
     completed = waiting.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_OPTIONS='{"loud": {"volume": 11}}')
     message = (
-        "hookpatch: error: options of plugin 'loud' (loud-dist 1.0): it has none, but 'volume' was given "
+        "hookpatch: error: options of plugin 'loud' (loud-dist 1.0): the plugin has no options, but 'volume' was given "
         "[hookpatch explain OptionsError]\n"
     )
     assert (completed.stdout, completed.stderr, completed.returncode) == ("", message, 78)
