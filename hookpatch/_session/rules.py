@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any, Final, NamedTuple, TypeAlias, final
 from weakref import ref
 
@@ -14,8 +14,10 @@ from hookpatch._engine.patch.rule import bounds_of
 from hookpatch._engine.patch.steps import Subclasses
 from hookpatch._engine.rules.expand import REFUSED, in_words, patch_of, too_few, too_many
 from hookpatch._engine.rules.match import ALIAS, Match, bases_of, matches_in, modules_of
+from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.slots.slot import inner, mro
+from hookpatch._session.copies import OurValues, remove_copy, values_in
 from hookpatch._session.ledger import Entry, Ledger, Requested
 from hookpatch._session.lifecycle.everywhere import look_for_holders
 from hookpatch._session.lifecycle.lifecycle import Formers, Lifecycle, Policy, fail_late
@@ -58,7 +60,7 @@ class Rule:
         self._matches: Final[dict[tuple[Any, ...], _Matched]] = {}  # by the key of the slot
         self._claims: Final[dict[tuple[Any, ...], object]] = {}  # by key: two threads share a slot's lifecycle
         self._begun: Final[dict[tuple[Any, ...], None]] = {}
-        self._functions: Final[dict[int, tuple[tuple[Any, ...], FunctionType]]] = {}  # each with the key of the slot
+        self._objects: Final[dict[int, tuple[tuple[Any, ...], Any]]] = {}  # reached everywhere, with the slot's key
         self._near: Final[dict[str, str]] = {}  # by address, why a near miss is no match
         self._bases: Final[dict[int, Callable[[], type | None]]] = {}  # classes with ``+`` in the rule
         self._watches: Final[list[imports.Watch]] = []
@@ -136,9 +138,10 @@ class Rule:
         new = self._new_matches(modules)
         if judges:
             self._judge(len(self._matches) + len(new))
-        matches = []
+        matches, values = [], self._values()
         for key, (match, patch) in new.items():
             if self._claims.setdefault(key, patch) is patch:  # GIL: one operation
+                remove_copy(match.target, match.module, values)
                 lifecycle = self._make(self._request._replace(patch=patch, rule=self._request))
                 self._matches[key] = matched = _Matched(match, patch, lifecycle)
                 matches.append(matched)
@@ -152,15 +155,15 @@ class Rule:
             ApplyError: ``only=`` raises an error, or the source cannot be imported.
         """
         new: dict[tuple[Any, ...], tuple[Match, Patch]] = {}
-        known = [matched.patch for matched in [*self._matches.values()]]
+        known, values = [matched.patch for matched in [*self._matches.values()]], self._values()
         addresses = {patch.target for patch in known if patch.module is not None}  # of a reload, too
         for name, module in modules:
             self._has_looked = True
             for base in bases_of(self._target, name, module):
                 self._bases[id(base)] = ref(base)
             for match in matches_in(self._target, name, module, self._patch.add):
-                is_known = match.key in self._matches or match.key in new or match.target in addresses
-                if is_known or self._is_patched_in_place(match):
+                is_reached = self._is_reached(match, values)  # asked of a known match, too: notes a reloaded object
+                if is_reached or match.key in self._matches or match.key in new or match.target in addresses:
                     continue
                 patch_or_reason = patch_of(self._patch, match, self._request.owner)
                 if isinstance(patch_or_reason, str):
@@ -174,12 +177,15 @@ class Rule:
             raise MatchesError(self._patch.address, self._request.owner, problem)
         return new
 
-    def _is_patched_in_place(self, match: Match) -> bool:
-        """Return True if another match has the same function: in place, one function is patched once."""
+    def _is_reached(self, match: Match, values: OurValues) -> bool:
+        """Return True if another match has the same object: with reach="everywhere" an object is patched once."""
         value = inner(match.original)
-        if self._patch.reach == "slot" or type(value) is not FunctionType:
+        if self._patch.reach == "slot" or not is_recognisable(value):
             return False
-        return self._functions.setdefault(id(value), (match.key, value))[0] != match.key
+        return id(value) in values or self._objects.setdefault(id(value), (match.key, value))[0] != match.key
+
+    def _values(self) -> OurValues:
+        return values_in(site for matched in [*self._matches.values()] for site in matched.lifecycle.touched)
 
     def _judge(self, count: int) -> None:
         """Raise MatchesError if all modules of the rule are imported, with fewer matches than required."""
@@ -200,8 +206,9 @@ class Rule:
         is_base = any(issubclass(type(value), type) and self._is_subclass(value) for value in [*vars(module).values()])
         if self._is_off or not (names or (self._spreads and is_base)):
             return
-        for _, patch, lifecycle in [self._matches[key] for key in [*self._begun] if key in self._matches]:
+        for match, patch, lifecycle in [self._matches[key] for key in [*self._begun] if key in self._matches]:
             if patch.module is not None and imports.module_named(patch.module) is module:
+                remove_copy(match.target, module, self._values())
                 lifecycle.arrive(module)
         self._extend(names or self._present(), judges=bool(names))
 
@@ -286,4 +293,4 @@ class Rule:
             matched.lifecycle.forget()
         self._matches.clear()
         self._begun.clear()
-        self._functions.clear()
+        self._objects.clear()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Final, Literal, TypeAlias, final
 
 from hookpatch._engine.calls.kept import keeps
+from hookpatch._engine.calls.trampoline import beneath_link
 from hookpatch._engine.site.late_restore import LateRestore, is_recognisable, weakly
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.stand_in import is_our_wrapper
@@ -170,7 +171,10 @@ class SlotState:
         if is_same_value(value, self.value) or any(weak() is value for weak in self.written if value is not None):
             return True
         # Or a wrapper of ours for the same original in another slot, copied from there by a reload.
-        wrapped = getattr(value, "__wrapped__", ABSENT) if is_our_wrapper(value) else ABSENT
+        # A Python function of another slot is no copy: many slots may hold the function for reasons of their own.
+        if not is_our_wrapper(value) or type(self.original) is FunctionType:
+            return False
+        wrapped = beneath_link(value) if type(value) is FunctionType else getattr(value, "__wrapped__", ABSENT)
         return wrapped is not ABSENT and wrapped is self.original
 
     def end(self) -> Ending:
