@@ -489,7 +489,7 @@ class Place:
             elif (proxy := self._proxy_over(mine)) is not None and value is not NOTHING:
                 proxy.below = value
             else:
-                if adding and value is not self.held:
+                if adding and not (value is self.held and leads(self.content, [value])):
                     raise Refused
                 return
             if value not in (NOTHING, self.base):

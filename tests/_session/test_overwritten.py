@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import operator
 import time
@@ -16,14 +17,15 @@ import wrapt
 
 import hookpatch
 from hookpatch import Target
-from hookpatch.errors import DisplacedWarning
+from hookpatch.errors import ApplyError, DisplacedWarning
+from hookpatch.testing import pristine
 
 SOURCE = """\
-def speak(word): return f"vendor {word}"
+def speak(word=""): return f"vendor {word}"
 def other(word): return f"other {word}"
 def again():
     global speak
-    def speak(word): return f"again {word}"
+    def speak(word=""): return f"again {word}"
 class Thing:
     def run(self): return "run"
 """
@@ -274,3 +276,56 @@ def test_code_assigned_to_a_wrapper_is_reported(vendor: Any, verb: str, road: bo
     assert vendor.speak("x") == "vendor x"
     with hookpatch.active(patch):
         assert vendor.speak("x") == ("vendor x" if verb == "default" else "VENDOR X")
+
+
+def _tags(tag: str) -> dict[str, hookpatch.Patch]:
+    def around(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
+        return f"{tag}({wrapped(*args, **kwargs)})"
+
+    def derived(original: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda word: f"{tag}({original(word)})"
+
+    return {
+        "wrap": hookpatch.wrap("vendor:speak", around),
+        "inject": hookpatch.inject("vendor:speak", word=tag),
+        "default": hookpatch.default("vendor:speak", word=tag),
+        "derive": hookpatch.derive("vendor:speak", derived, check_signature=False, why="takes any word"),
+        "replace": hookpatch.replace(
+            "vendor:speak", lambda word="": f"{tag}({word})", check_signature=False, why="any word"
+        ),
+    }
+
+
+FOREIGN: dict[str, Callable[[Any], Any]] = {
+    "set": lambda value: lambda word="": "set",
+    "mock": lambda value: unittest.mock.MagicMock(return_value="mocked"),
+    "wraps": lambda value: functools.wraps(value)(lambda *args: value(*args)),
+    "wrapt": lambda value: wrapt.FunctionWrapper(value, lambda wrapped, instance, args, kwargs: wrapped(*args)),
+}
+
+
+@pytest.mark.parametrize("scope", ["process", "task"])
+@pytest.mark.parametrize("how", FOREIGN)
+@pytest.mark.parametrize("second", _tags(""))
+@pytest.mark.parametrize("first", _tags(""))
+def test_new_patch_under_a_foreign_value(vendor: Any, first: str, second: str, how: str, scope: Any) -> None:
+    """A patch given after the overwriting is refused, or has its effect through the foreign value."""
+    refusal = ""
+    original, options = vendor.speak, {"scope": scope} if second in ("wrap", "inject", "default") else {}
+    with pristine():
+        with hookpatch.active(_tags("first")[first], children="local"):
+            ours = vendor.speak
+            vendor.speak = FOREIGN[how](ours)
+            inner = hookpatch.active(_tags("second")[second], children="local", **options)
+            try:
+                with inner:
+                    words = () if second == "default" else ("x",)
+                    has_effect = "second" in vendor.speak(*words)
+                    assert has_effect != ("without effect" in str(inner.report()))
+            except ApplyError as error:
+                refusal = str(error)
+            vendor.speak = ours
+        assert vendor.speak is original
+    if refusal:
+        assert "was replaced by other code" in refusal
+        assert how in ("set", "mock") or {first, second} & {"derive", "replace"}

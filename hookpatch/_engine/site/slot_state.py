@@ -96,7 +96,7 @@ class SlotState:
             return
         place = self.slot if self._is_known_value(current) else beneath_proxies(current, self._is_known_value)
         if place is None or (value is ABSENT and place is not self.slot):
-            if adding and value is not self.value:
+            if adding and not (value is self.value and keeps(current, lambda kept: inner(kept) is inner(value))):
                 problem = (
                     f"{self.slot} was replaced by other code after hookpatch had patched the slot; a new patch under "
                     "the replacement would"
