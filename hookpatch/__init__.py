@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from hookpatch._inspect.audit.audit import audit
     from hookpatch._inspect.audit.finding import Audit, AuditFinding
     from hookpatch._inspect.plan import Plan, PlannedPatch, PlannedTarget, plan
-    from hookpatch._inspect.slot_report import LayerReport, SlotReport
-    from hookpatch._inspect.why import why
+    from hookpatch._inspect.slot.report import LayerReport, SlotReport
+    from hookpatch._inspect.slot.why import why
     from hookpatch._plugins.relations import Relations
     from hookpatch._processes.active import active, environment
     from hookpatch._processes.run_report import ProcessReport, RunReport, receipts
@@ -84,8 +84,8 @@ _HOME = {
         "_inspect.audit.audit": "audit",
         "_inspect.audit.finding": "Audit AuditFinding",
         "_inspect.plan": "Plan PlannedPatch PlannedTarget plan",
-        "_inspect.slot_report": "LayerReport SlotReport",
-        "_inspect.why": "why",
+        "_inspect.slot.report": "LayerReport SlotReport",
+        "_inspect.slot.why": "why",
         "_plugins.relations": "Relations",
         "_processes.active": "active environment",
         "_processes.run_report": "ProcessReport RunReport receipts",

@@ -10,9 +10,9 @@ import typer
 
 from hookpatch._bootstrap import selection
 from hookpatch._engine.patch.target import Target
-from hookpatch._inspect.slot_report import LayerReport
-from hookpatch._inspect.why import modules_of
-from hookpatch._inspect.why import why as layers_of
+from hookpatch._inspect.slot.report import LayerReport
+from hookpatch._inspect.slot.why import modules_of
+from hookpatch._inspect.slot.why import why as layers_of
 from hookpatch._plugins.host import Host
 from hookpatch._processes.active import active
 from hookpatch.command._app import AsJson, OptionWords, PluginWords, print_json

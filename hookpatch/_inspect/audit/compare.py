@@ -19,7 +19,7 @@ from hookpatch._inspect.audit.hooks import hooks
 from hookpatch._inspect.audit.kinds import DESCRIPTORS, OF_PYTHON, is_code, is_movable, is_object, name_of
 from hookpatch._inspect.audit.origin import PYTHON, Origin, distribution_of, of_module, origin_of, version_of
 from hookpatch._inspect.audit.snapshot import Change, EntryChange, Snapshot, Unknown, module_of_class, names_of_module
-from hookpatch._inspect.foreign import wrapping
+from hookpatch._inspect.slot.foreign import wrapping
 
 _DEFINED: Final = (type, FunctionType, BuiltinFunctionType, ModuleType, *DESCRIPTORS)
 _OF_PROTOCOLS: Final = "_no_init_or_replace_init"  # typing exchanges this method at the first call

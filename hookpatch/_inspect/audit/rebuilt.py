@@ -33,7 +33,7 @@ from hookpatch._inspect.audit.snapshot import (
     names_of_class,
     names_of_module,
 )
-from hookpatch._inspect.foreign import wrapping
+from hookpatch._inspect.slot.foreign import wrapping
 
 _NEVER_TOLD: Final = (*PLAIN, list, dict, tuple, set, frozenset, ModuleType)
 # The callable objects of these modules are no code.
