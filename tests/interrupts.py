@@ -145,6 +145,19 @@ def _entered_before(*patches: hookpatch.Patch, **how: Any) -> tuple[Callable[[],
     return work, _nothing
 
 
+def _made_anew() -> tuple[Callable[[], object], Callable[[], object]]:
+    """Return the work of a block with a new patch, passed to child processes, after a block with another new patch."""
+    work = _block(lambda: hookpatch.active(hookpatch.wrap(f"{NAME}:run", louder)))
+    work()
+    return work, _nothing
+
+
+def _with_locks() -> None:
+    session = hookpatch.active(*_TWO)
+    session.open()
+    session.close()
+
+
 def block(name: str, make: Callable[[], AbstractContextManager[object]], is_on: Callable[[], list[bool]]) -> Work:
     """Return the work of entering and leaving a block."""
     return Work(name, lambda: (_block(make), _nothing), is_on)
@@ -268,6 +281,8 @@ def works() -> dict[str, Work]:
         Work("instances", lambda: _beside_an_instance(_block(of_instances)), _size_is_on),
         Work("an instance made inside", lambda: _beside_an_instance(_made_inside), _size_is_on),
         Work("a decorated function", lambda: (_decorated(), _nothing), _run_and_limit_are_on),
+        Work("two patches, with locks", lambda: (_with_locks, _nothing), _run_and_limit_are_on),
+        Work("a patch made anew, inherit", _made_anew, _run_is_on),
         Work("a patch applied before", partial(_entered_before, _TWO[0], children="local"), _run_is_on),
         Work("two patches applied before, inherit", partial(_entered_before, *_TWO), _run_and_limit_are_on),
         block("the source of a module", partial(hookpatch.active, _SOURCE, children="local"), _run_is_on),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 _NO_PLUGINS: Final = Selection((), {}, "active()")
+_LOCAL: Final = "children='local'"
 
 
 def active(
@@ -66,7 +67,7 @@ def active(
         TargetRefused: a patch changes the source of a module, and says neither ``keep=True`` nor ``reload=True``.
     """
     is_usual = options is None and scope == "process" and not count and lock is None and on_drift is None
-    if is_usual and len(what) == 1 and (session := _asked_before(what[0], children)) is not None:
+    if is_usual and len(what) == 1 and (session := _of_one_patch(what[0], children)) is not None:
         return session
     for item in what:
         if not isinstance(item, (str, Patch)):
@@ -86,7 +87,7 @@ def active(
     for index, item in enumerate(what):
         patches = [Requested(item)] if isinstance(item, Patch) else by_name.pop(_selection.normalise(item), [])
         obstacle = payload.not_carried.get(index)
-        why = "children='local'" if children == "local" else (obstacle.why if obstacle else None)
+        why = _LOCAL if children == "local" else (obstacle.why if obstacle else None)
         for request in patches:
             check_kept(request.patch, request.owner)
         requested += patches if why is None else [patch._replace(stays=why) for patch in patches]
@@ -102,18 +103,31 @@ def active(
     return Session(requested, scope=scope, count=count, also=also, drift=load_drift(locked))
 
 
-def _asked_before(patch: object, children: Children) -> Session | None:
-    """Return another session of a patch, as it was asked for before; None if that is not the same any more."""
-    if (
-        type(patch) is not Patch
-        or (preparation := prepared(patch)) is None
-        or not _environment.asks_nothing_of_blocks()
-    ):
+def _of_one_patch(patch: object, children: Children) -> Session | None:
+    """Return a session of a single patch, as ``active`` makes it; None if more has to be found out.
+
+    Another session of the same patch is made of the same requests.
+    """
+    if type(patch) is not Patch or not _environment.asks_nothing_of_blocks():
         return None
+    if (preparation := prepared(patch)) is None:
+        is_single = not patch.is_of_source and patch.written_out() == (patch,)
+        return _of_new_patch(patch, children) if is_single else None
     request = preparation.requests.get(children)
     if request is None or not (children == "local" or is_packed_the_same(patch)):
         return None
     return Session(request[0], also=request[1])
+
+
+def _of_new_patch(patch: Patch, children: Children) -> Session | None:
+    if children == "local":
+        return Session((Requested(patch, stays=_LOCAL),))
+    if children not in ("inherit", "require"):
+        return None
+    payload = pack((patch,), {}, children, "process", count=False)
+    obstacle = payload.not_carried.get(0)
+    request = Requested(patch, stays=None if obstacle is None else obstacle.why)
+    return Session((request,), also=(carried(payload),))
 
 
 def environment(

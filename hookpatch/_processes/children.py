@@ -41,8 +41,7 @@ _open: Final[dict[int, OpenBlock]] = {}
 _places: Final = itertools.count(1)
 _free: Final[list[int]] = []  # places of closed blocks: a heap
 _lock: Final = Turn()  # held for a change of the variables above and below
-_with_work: Final[set[int]] = set()  # sessions whose blocks need work at the start of each program
-
+_of_tasks: Final[set[int]] = set()  # sessions whose blocks are not in the environment, but around a task's programs
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
@@ -64,9 +63,9 @@ def carry(payload: Payload, number: int) -> None:
         payload.keep(block)
         if payload.is_in_environment:
             programs.hand_on(number, block)
-        if payload.has_to_be_told:
-            _with_work.add(number)
-    if payload.has_to_be_told or payload.is_required:
+        else:
+            _of_tasks.add(number)
+    if payload.asks_at_start:
         starts.call_before_start(_check)
     imports.hold((carry, number))
     starts.update()
@@ -75,7 +74,7 @@ def carry(payload: Payload, number: int) -> None:
 def carry_no_longer(number: int) -> None:
     """Undo ``carry``, interrupted or not."""
     with _lock:
-        _with_work.discard(number)
+        _of_tasks.discard(number)
         programs.hand_on_no_longer(number)
         block = _open.get(number)
         if block is not None:
@@ -91,14 +90,17 @@ def carry_no_longer(number: int) -> None:
 
 def carry_again(payload: Payload, number: int) -> bool:
     """Hand a payload on, as the only block, without a lock; return False if a lock is needed. On the road."""
-    block = payload.block
-    if _open or block is None or not _free or _free[0] != block.place:
+    if _open or not _free or payload.id or not payload.is_in_environment or not liveness.is_ready():
+        return False
+    block = payload.block or OpenBlock(payload, number, _free[0])
+    if block.place != _free[0] or (payload.asks_at_start and not starts.calls_before_start(_check)):
         return False
     liveness.begin(block.key)
     if not programs.hand_on_again(number, block):
         return False
     heappop(_free)
     _open[number] = block
+    payload.keep(block)
     return starts.update_again()
 
 
@@ -175,14 +177,13 @@ class _Parcel:
 
 
 def _needed() -> Set[str]:
-    return MODULES.keys() if _with_work else PROCESSES if _open else frozenset()
+    return MODULES.keys() if _of_tasks else PROCESSES if _open else frozenset()
 
 
 starts.listen(Listener(_needed, {PROGRAM: _run_program, **dict.fromkeys(PROCESSES, _launch)}))
 
 
 # --- in the child process
-
 
 _received: Final[dict[str, tuple[list[Item], Session]]] = {}  # by the block's id
 _waiting: Final[list[str]] = []  # ids of all blocks that waited for a module

@@ -77,6 +77,11 @@ def process() -> str:
     return f"{os.getpid()}-{PROGRAM}"
 
 
+def is_ready() -> bool:
+    """Return True if the end of a block can be noted at once: the table is made, or cannot be made."""
+    return _table is not None or not _IS_POSSIBLE
+
+
 def begin(key: int) -> None:
     """Note that a block is open."""
     if _table is not None:

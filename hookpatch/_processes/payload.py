@@ -52,6 +52,7 @@ class Payload:
         not_carried: why an item stays in this process, by the item's index among the requested items.
         is_in_environment: True when the block is around all child processes, and not only around a task's.
         is_required: True when no child process may lack an item.
+        asks_at_start: True when each start of a program needs a look: to warn of missing items, or to refuse the start.
         has_to_be_told: True when the environment is not enough: for a task's block, or with missing items to warn of.
     """
 
@@ -71,6 +72,7 @@ class Payload:
         self.is_in_environment: Final = scope == "process"
         self.has_to_be_told: Final = bool(not_carried) or not self.is_in_environment
         self.is_required: Final = require
+        self.asks_at_start: Final = self.has_to_be_told or require
         self.pieces: Final = pieces
         self._block: OpenBlock | None = None
         self._head: Final = _head(require, count, lock)

@@ -58,7 +58,7 @@ def hand_on_again(number: int, block: OpenBlock) -> bool:
     block.variable = block.variable or _environment.encoded(_text([block]))
     _is_stale = True
     _open[number] = block
-    if not _environment.hand_on_first(block.variable):
+    if block.variable and not _environment.hand_on_first(block.variable):  # empty: no item can be handed on
         del _open[number]
     _is_stale = False
     return bool(_open)
@@ -70,7 +70,7 @@ def hand_on_again_no_longer(number: int) -> bool:
     if _is_stale or len(_open) != 1 or number not in _open:
         return False
     _is_stale = True
-    if is_ended := _environment.hand_on_no_longer():
+    if is_ended := not _open[number].variable or _environment.hand_on_no_longer():
         del _open[number]
     _is_stale = False
     return is_ended

@@ -137,6 +137,11 @@ def call_before_start(hook: Callable[[Launch], None]) -> None:
         sys.addaudithook(_on_event)
 
 
+def calls_before_start(hook: Callable[[Launch], None]) -> bool:
+    """Return True if a function is called before each start of a program."""
+    return hook in _hooks
+
+
 def _on_event(event: str, args: Any) -> None:
     if event in _EVENTS:  # first: called for each event of the process
         if event == "os.posix_spawn" and sys._getframe(1).f_globals.get("__name__") == "subprocess":

@@ -29,6 +29,8 @@ GOALS = {
     "decorated function, children='local'": 1.0,
     "active(patch)": 3.5,
     "active(patch, children='local')": 2.5,
+    "active(replace(...))": 3.5,
+    "active(replace(...), children='local')": 2.5,
 }
 OURS = {
     "session, again": "with session: pass",
@@ -43,6 +45,10 @@ OURS = {
     ),
     "active(wrap(...)), in place": "with hookpatch.active(hookpatch.wrap('{m}:f', around, reach='everywhere')): pass",
     "active(replace(...))": "with hookpatch.active(hookpatch.replace('{m}:f', new)): pass",
+    "active(replace(...), children='local')": (
+        "with hookpatch.active(hookpatch.replace('{m}:f', new), children='local'): pass"
+    ),
+    "active(replace(..., lambda))": "with hookpatch.active(hookpatch.replace('{m}:f', lambda x: x)): pass",
 }
 THEIRS = {
     'mock.patch("m.f")': "with mock.patch('{m}.f'): pass",

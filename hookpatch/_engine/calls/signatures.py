@@ -15,6 +15,7 @@ from hookpatch._engine.calls.trampoline import HOOK
 
 PACKED: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 _KINDS: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY, *PACKED)
+_ANY: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _TRIES: Final = 50  # of a millisecond each
 
 
@@ -35,6 +36,14 @@ def takes(callee: Any, binds: bool) -> list[Parameter] | None:
 def take_the_same(function: FunctionType, other: Any) -> bool:
     """Return True if two functions have the same parameters, as far as their code shows; False if in doubt."""
     return type(other) is FunctionType and not (vars(function) or vars(other)) and _head(function) == _head(other)
+
+
+def takes_any_call(callee: Any) -> bool:
+    """Return True if a function has the parameters ``*args, **kwargs`` alone, as far as the code shows."""
+    if type(callee) is not FunctionType or vars(callee):
+        return False
+    code = callee.__code__
+    return not (code.co_argcount or code.co_kwonlyargcount) and code.co_flags & _ANY == _ANY
 
 
 def _head(function: FunctionType) -> tuple[Any, ...]:

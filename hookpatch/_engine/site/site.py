@@ -181,14 +181,25 @@ class Site:
         return ending
 
     def alone(self, layer: Layer, own: Any) -> Alone | None:
-        """Return a layer to apply here again, alone; None if a session must apply the layer first. On the road."""
+        """Return a layer to apply here again, alone; None if a session must apply the layer first. On the road.
+
+        Raises:
+            SignatureError: the layer does not fit the function.
+        """
         if not layer.wraps:
             return Alone(layer, own, None)
-        spare = self._spare
-        if self._layers or spare is None or spare.link is None or spare.base is not own or not spare.is_free:
+        if self._layers:
             return None
-        self._spare = None
+        spare, self._spare = self._spare or StandIn(own, self.slot, own=True), None
+        if spare.link is None or spare.base is not own or not spare.is_free:
+            return None
         return Alone(layer, own, spare)
+
+    def spare(self, alone: Alone) -> None:
+        """Use the wrapper of a lifted layer for the next layer."""
+        if alone.stand_in is not None:
+            alone.stand_in.point(())
+            self._spare = alone.stand_in
 
     def lay_again(self, alone: Alone) -> bool:
         """Apply a layer here again; change nothing and return False if the site is not as before. On the road."""

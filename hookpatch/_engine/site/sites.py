@@ -34,6 +34,20 @@ def site_at(slot: Slot) -> Site:
         return site
 
 
+def site_of(slot: Slot) -> Site:
+    """Return the site of a slot; without a lock, and therefore a new site may not be known: see ``claims``."""
+    site = _sites.get(slot.key)
+    return Site(slot) if site is None or site.slot.owner is None else site
+
+
+def claims(site: Site) -> bool:
+    """Make a site known, unless another site of the slot is; return False in that case. On the road."""
+    known = _sites.get(site.slot.key)
+    if known is None or known.slot.owner is None:
+        known = _sites[site.slot.key] = site
+    return known is site
+
+
 def site_in(function: FunctionType) -> Site:
     """Return the site of a function's own code, for patches in place."""
     return site_at(FunctionSlot(function, binds=False))

@@ -102,6 +102,8 @@ class AttributeSlot:
     def is_plain(self) -> bool:
         """True if nothing but the interpreter has a say in reading and writing: an attribute of a module or class."""
         kind = type(self.owner)
+        if kind is ModuleType or kind is type:
+            return self._member is None and not hasattr(type(along_mro(kind, self.name)), "__set__")
         plain = next((plain for plain in (ModuleType, type) if issubclass(kind, plain)), None)
         is_its_own = plain is not None and self._member is None and along_mro(kind, self.name) is ABSENT
         return is_its_own and along_mro(kind, "__setattr__") is along_mro(plain or kind, "__setattr__")

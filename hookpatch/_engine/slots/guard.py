@@ -8,7 +8,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from hookpatch._bootstrap import imports
-from hookpatch._engine.calls.signatures import PACKED, as_text, misfit, take_the_same, takes
+from hookpatch._engine.calls.signatures import PACKED, as_text, misfit, take_the_same, takes, takes_any_call
 from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.patch.patch import GIVING_VERBS, Facts, Patch, Scope
 from hookpatch._engine.patch.versions import check_requirement
@@ -195,7 +195,7 @@ def check_value(patch: Patch, slot: Slot, original: Any, value: Any, owner: obje
         return
     if type(function) is not FunctionType or not callable(new) or new is function:
         return
-    if take_the_same(function, new) and _is_bound(original) == _is_bound(value):
+    if takes_any_call(new) or (take_the_same(function, new) and _is_bound(original) == _is_bound(value)):
         return
     if isinstance(slot, FunctionSlot):
         binds = slot.binds

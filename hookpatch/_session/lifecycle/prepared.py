@@ -1,20 +1,22 @@
-"""Results of preparing a patch, kept with the patch: a block entered again does not prepare twice."""
+"""Results of preparing a patch, kept with the patch: the patch is applied without a lock, and not prepared twice."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
 from weakref import ReferenceType
 
 from hookpatch._bootstrap import imports
-from hookpatch._bootstrap.interrupts import Turn, road, take_road
+from hookpatch._bootstrap.interrupts import Turn, is_interrupt, road, take_road
 from hookpatch._engine.patch.describe import PLAIN
 from hookpatch._engine.patch.patch import CALL_VERBS, Patch
 from hookpatch._engine.patch.target import Attribute
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Alone, Site
+from hookpatch._engine.site.sites import claims
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import alike
 from hookpatch._plugins import notify
@@ -32,21 +34,26 @@ class Prepared:
     without an entry in a ledger. ``applied`` and ``watch`` go to a lifecycle if a lifecycle is needed later.
 
     Attributes:
+        is_first: True until the end of the first session, of a patch prepared without a lock.
+        is_plain: True if the patch's value for the slot depends on the slot's present value alone.
         number: the number of the session that uses the object, 0 without a session.
         requests: the arguments of a session of the patch alone, by the value of ``children``: see ``keep_request``.
     """
 
     __slots__ = (
-        *("_class", "_is_plain", "_session", "alone", "applied", "module", "number", "own", "requests", "site"),
-        "watch",
+        *("_class", "_session", "alone", "applied", "is_first", "is_plain", "module", "number", "own", "requests"),
+        *("site", "watch"),
     )
 
-    def __init__(self, patch: Patch, module: ModuleType, class_: str | None, site: Site, own: Any) -> None:
+    def __init__(
+        self, patch: Patch, module: ModuleType, class_: str | None, site: Site, own: Any, is_first: bool = False
+    ) -> None:
         self.module: Final = module
         self._class: Final = class_  # the name of the class in the module, None for a function of the module
         self.site: Final = site
         self.own: Final = own
-        self._is_plain: Final = _is_plain(patch, site, own)
+        self.is_plain: Final = is_usual(patch) and _is_plain(patch, site.slot, own)
+        self.is_first = is_first
         self.number = 0
         self.requests: dict[str, tuple[tuple[Requested, ...], tuple[Any, ...]]] = _NONE
         self.alone: Alone | None = None
@@ -56,6 +63,8 @@ class Prepared:
 
     def holds(self, module: ModuleType | None) -> bool:
         """Return True if the stamp holds for a module."""
+        if self.is_first:  # prepared without a lock: another site of the slot may be known
+            return False
         if self.module is not module or self.site.layers or not isinstance(self.own, FunctionType):
             return False
         return self._is_of_its_class() and self.site.slot.read() is self.own
@@ -65,12 +74,14 @@ class Prepared:
 
     def begin(self, request: Requested, number: int, place: int, session: ReferenceType[Any]) -> bool:
         """Apply the patch for a session; return False, with nothing changed, if the stamp does not hold."""
-        if self.number or not self._is_plain or (alone := self.alone or self._make_alone(request)) is None:
+        if self.number or not self.is_plain or (alone := self.alone or self._make_alone(request)) is None:
             return False
         layer, applied, watch = alone.layer, self.applied, self.watch
         if layer.plugin != request.plugin or layer.distribution != request.distribution:
             return False
         if self._class is not None and not self._is_of_its_class():
+            return False
+        if self.is_first and not claims(self.site):
             return False
         assert applied is not None  # made with the layer
         assert watch is not None
@@ -86,7 +97,12 @@ class Prepared:
     def _make_alone(self, request: Requested) -> Alone | None:
         patch = request.patch
         layer = Layer(patch, request.plugin, request.owner, (), distribution=request.distribution)
-        alone = self.site.alone(layer, self.own)
+        try:
+            alone = self.site.alone(layer, self.own)
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            return None  # the opening with locks raises the error, as an error of the patch
         if alone is not None:
             self.applied = AppliedLayer(self.site, layer)
             self.watch = imports.Watch(str(patch.module), self._arrive)
@@ -104,7 +120,21 @@ class Prepared:
             watch.end_again()
         if alone is not None and alone.layers is not None and not self.site.lift_again(alone):
             self.alone = None  # foreign code holds the wrapper, which passes calls through for ever
+        if self.is_first:
+            self._forget_first()
         self.number, self._session = 0, None
+
+    def _forget_first(self) -> None:
+        """Drop the layer after the first end: the layer refers to the patch, and would be garbage for the collector."""
+        if (alone := self.alone) is not None:
+            self.site.spare(alone)
+            self._forget_unless_kept(alone)
+        self.alone = self.applied = self.watch = None
+        self.is_first = False
+
+    def _forget_unless_kept(self, alone: Alone) -> None:
+        if type(self.own) not in _KINDS:
+            _note(alone.layer.patch, None)
 
     def undo(self) -> None:
         """Restore the patch of a collected session, whatever the state of the patch."""
@@ -127,6 +157,8 @@ class Prepared:
 
     def hand_over(self) -> None:
         """Leave the layer and the watch to a lifecycle."""
+        if self.alone is not None:
+            self._forget_unless_kept(self.alone)
         self.alone = self.applied = self.watch = self._session = None
         self.number = 0
 
@@ -159,14 +191,18 @@ class Prepared:
         return None if self.watch is watch else watch  # unchanged in the midst of a change by this thread
 
 
-def _is_plain(patch: Patch, site: Site, own: object) -> bool:
+def is_usual(patch: Patch) -> bool:
+    """Return True if no option of the patch asks for more than the slot and the slot's present value."""
+    if patch.callers or patch.required_calls or not patch.check_signature:
+        return False
+    return patch.verb in CALL_VERBS or (patch.verb == "replace" and type(patch.change) is not cached_property)
+
+
+def _is_plain(patch: Patch, slot: Any, own: object) -> bool:
     """Return True if the patch's value for the slot depends on the slot's present value alone."""
-    slot = site.slot
-    if type(slot) is not AttributeSlot or not slot.is_plain or patch.callers:
+    if type(slot) is not AttributeSlot or not slot.is_plain:
         return False
-    if patch.required_calls or not patch.check_signature:
-        return False
-    return patch.verb in CALL_VERBS or (patch.verb == "replace" and not alike(patch.change, own))
+    return patch.verb in CALL_VERBS or not alike(patch.change, own)
 
 
 _KINDS: Final = (FunctionType, *PLAIN)  # other values would keep further objects alive
@@ -183,7 +219,30 @@ def keep(patch: Patch, module: ModuleType | None, site: Site, own: object) -> No
         *way, _ = patch.target.steps
         names = [step.name for step in way if isinstance(step, Attribute)]
         if len(names) == len(way) < 2:
-            object.__setattr__(patch, "_prepared", Prepared(patch, module, names[0] if names else None, site, own))
+            preparation = Prepared(patch, module, names[0] if names else None, site, own)
+            if not take_road(sys._getframe(), preparation):
+                return
+            try:
+                if (current := prepared(patch)) is None or not current.number:  # else in use by another session
+                    _note(patch, preparation)
+            finally:
+                del road[None]
+
+
+def note_first(patch: Patch, preparation: Prepared) -> None:
+    """Note the results of a preparation, unless the patch has others. On the road."""
+    if prepared(patch) is None:
+        _note(patch, preparation)
+
+
+def forget_unused(patch: Patch) -> None:
+    """Drop the results of a preparation that no session has used. On the road."""
+    if (preparation := prepared(patch)) is not None and preparation.is_first and not preparation.number:
+        _note(patch, None)
+
+
+def _note(patch: Patch, preparation: Prepared | None) -> None:
+    object.__setattr__(patch, "_prepared", preparation)
 
 
 def prepared(patch: Patch) -> Prepared | None:

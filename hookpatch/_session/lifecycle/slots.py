@@ -8,19 +8,24 @@ from typing import Any, Final
 
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
-from hookpatch._engine.patch.patch import GIVING_VERBS
+from hookpatch._engine.calls.trampoline import is_changed_in_place
+from hookpatch._engine.patch.patch import GIVING_VERBS, Patch
+from hookpatch._engine.patch.target import Attribute
 from hookpatch._engine.site.site import Site
-from hookpatch._engine.site.sites import site_at
+from hookpatch._engine.site.sites import site_at, site_of
 from hookpatch._engine.slots import guard
+from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
-from hookpatch._engine.slots.originals import own_beneath
+from hookpatch._engine.slots.lazy import is_lazy
+from hookpatch._engine.slots.originals import originals, own_beneath
 from hookpatch._engine.slots.resolve import resolve
-from hookpatch._engine.slots.slot import ABSENT, Slot, inner
+from hookpatch._engine.slots.slot import ABSENT, Slot, inner, is_class_of_program
 from hookpatch._engine.slots.trial import PROXIES, functions_stand_in
+from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.applied import AppliedLayer
 from hookpatch._session.lifecycle.everywhere import reach
 from hookpatch._session.lifecycle.layers import LayersLifecycle
-from hookpatch._session.lifecycle.prepared import Prepared, keep, prepared
+from hookpatch._session.lifecycle.prepared import Prepared, is_usual, keep, prepared
 from hookpatch.errors import HookpatchError, PatchUnneededWarning
 
 _NOWHERE: Final = "no module that only_in= and except_in= allow holds the target"
@@ -190,3 +195,48 @@ class SlotLifecycle(LayersLifecycle):
         if self._further_watch is not None:
             self._further_watch.cancel()
         self._watch_further(imports.Watch(imports.ANY, arrive))
+
+
+def prepare(request: Requested) -> Prepared | None:
+    """Prepare a patch of an attribute as an opening with locks does; return None if the opening must decide.
+
+    No lock is taken and no slot is written: ``Prepared.begin`` compares the stamp with the slot.
+    """
+    patch = request.patch
+    if (preparation := prepared(patch)) is not None:
+        return preparation
+    target, name = patch.target, patch.module
+    if target is None or name is None or patch.reach != "slot" or not is_usual(patch):
+        return None
+    *way, step = target.steps
+    if patch.requires is not None or patch.until is not None or len(way) > 1 or type(step) is not Attribute:
+        return None
+    module = owner = imports.loaded(name)
+    class_: str | None = None
+    if module is None or not issubclass(type(module), ModuleType):
+        return None
+    for first in way:
+        if type(first) is not Attribute:
+            return None
+        owner = vars(module).get(class_ := first.name)
+        if not is_class_of_program(owner) or AttributeSlot(module, class_).key in originals:
+            return None
+    slot = AttributeSlot(owner, step.name)
+    own = slot.read()
+    if own is ABSENT or is_lazy(own) or slot.key in originals or not _can_be_taken(patch, own):
+        return None
+    try:
+        guard.check_slot(patch, slot, own, request.owner)
+    except Exception as error:
+        if is_interrupt(error):
+            raise
+        return None
+    preparation = Prepared(patch, module, class_, site_of(slot), own, is_first=True)
+    return preparation if preparation.is_plain else None
+
+
+def _can_be_taken(patch: Patch, own: object) -> bool:
+    """Return True if a value can be replaced, or called by a stand-in, without a further look."""
+    if type(own) is not FunctionType:
+        return patch.verb == "replace"
+    return not is_changed_in_place(own) and (patch.verb == "replace" or functions_stand_in())

@@ -1,4 +1,4 @@
-"""Enter a session again on the road: no lock is taken, no lifecycle and no entry is made, if all patches fit as before.
+"""Enter a session on the road: no lock is taken, no lifecycle and no entry is made, if all patches plainly fit.
 
 Anything unusual returns False before a change: then the session opens and closes with locks.
 """
@@ -19,7 +19,8 @@ from hookpatch._engine.site.site import Site, covered
 from hookpatch._plugins import notify
 from hookpatch._plugins.notify import Hearer, hearers, hosts
 from hookpatch._session.ledger import listeners
-from hookpatch._session.lifecycle.prepared import Prepared, prepared
+from hookpatch._session.lifecycle.prepared import Prepared, forget_unused, note_first, prepared
+from hookpatch._session.lifecycle.slots import prepare
 from hookpatch._session.span.leftovers import dead, note_dead, opened, postponed
 from hookpatch._session.span.opening import OpeningSession
 from hookpatch._session.span.state import numbers
@@ -30,7 +31,7 @@ _DISTURBING: Final = {notify.LIBRARY: notify.is_heard, **dict.fromkeys(interpret
 
 
 class SessionAgain(OpeningSession):
-    """A session that can be entered again on the road.
+    """A session that can be entered on the road, the first time and again.
 
     A block on the road writes its frame, session and entrance into ``road``, which has a single entry. A thread that
     finds the entry of an interrupted frame calls ``finish``.
@@ -39,20 +40,39 @@ class SessionAgain(OpeningSession):
     # --- a block of the user
 
     def _enter_again(self, entrance: object) -> bool:
-        """Open the session with the prepared patches of the last time; return False if a patch may not fit.
+        """Open the session with patches prepared now or the last time; return False if a patch may not fit.
 
         No lock is taken, no lifecycle and no entry is made: ``make_entries`` makes both on demand.
         """
+        if not self._is_simple or self._state == "open" or not (preparations := self._prepare()):
+            return False
         # The frame is in no variable: a frame holding itself would keep an interrupted call alive.
         if road.setdefault(None, (sys._getframe(), self, None))[0] is not sys._getframe():
             return False
         try:
-            return not _is_disturbed() and environment.enables_blocks() and self.begin_again(entrance, hearers)
+            if _is_disturbed() or not environment.enables_blocks():
+                return False
+            for request, preparation in zip(self._requests, preparations, strict=True):
+                note_first(request.patch, preparation)
+            if self.begin_again(entrance, hearers):
+                return True
+            for request in self._requests:
+                forget_unused(request.patch)
+            return False
         except BaseException:
             self.finish(None)
             raise
         finally:
             del road[None]
+
+    def _prepare(self) -> list[Prepared]:
+        """Prepare all patches; return an empty list if an opening with locks must decide."""
+        preparations: list[Prepared] = []
+        for request in self._requests:
+            if (preparation := prepare(request)) is None:
+                return []
+            preparations.append(preparation)
+        return preparations
 
     def _leave_again(self, entrance: object) -> bool:
         """Close a session opened on the road; return False if the session was touched since."""
