@@ -135,6 +135,8 @@ TRUTH ?= build/scan-truth
 bench-scan: $(INSTALLED) ## the scan against the truth on many models; hours
 	@$(BIN)/python $(SCAN)/bench_scan.py $(MODELS) --cache $(TRUTH)
 	@$(BIN)/python $(SCAN)/bench_scan.py $(SCAN)/bench/others.txt --cache $(TRUTH) --write $(TRUTH)/others
+	@$(BIN)/python $(SCAN)/bench_scan.py $(SCAN)/bench/own_inputs.txt --cache $(TRUTH) --write $(TRUTH)/own-inputs
+	@$(BIN)/python $(SCAN)/bench_scan.py $(SCAN)/bench/hold_out.txt --cache $(TRUTH) --write $(TRUTH)/hold-out
 
 # The documentation as a site, build/docs/index.html; a warning is an error.
 docs: $(INSTALLED) ## the documentation as a site, in build/docs

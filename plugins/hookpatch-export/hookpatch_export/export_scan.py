@@ -56,7 +56,7 @@ def _scan_first(call: str, parameter: str, options: Options) -> Callable[..., An
             kwargs = {**kwargs, "_rcb": names_of_caller()}
         token = _running.set(True)
         try:
-            scan_and_warn(call, model, kwargs, level=options.level, fail=options.fail)
+            scan_and_warn(call, model, args, kwargs, level=options.level, fail=options.fail)
             return wrapped(*args, **kwargs)
         finally:
             _running.reset(token)

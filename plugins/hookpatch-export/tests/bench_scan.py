@@ -26,6 +26,7 @@ def main() -> None:
     options.add_argument("--known", action="store_true", help="scan what the truth is known of, and establish no more")
     options.add_argument("--lines-again", action="store_true", help="establish the lines anew, not the captures")
     options.add_argument("--longer", action="store_true", help="capture again what took too long, with --seconds")
+    options.add_argument("--without-inputs", action="store_true", help="scan the module alone, as no inputs are known")
     arguments = options.parse_args()
     lines = (line.partition("#")[0].strip() for line in arguments.models.read_text().splitlines())
     names = [line for line in lines if line]
@@ -40,7 +41,7 @@ def main() -> None:
         return
     from bench import report
 
-    report.write(names, arguments.cache, arguments.write or arguments.cache)
+    report.write(names, arguments.cache, arguments.write or arguments.cache, with_inputs=not arguments.without_inputs)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 
 
 @pytest.fixture
@@ -46,5 +47,17 @@ def make_module(write_module: Callable[[str, str], Path]) -> Callable[[str, str]
     def make(name: str, source: str) -> ModuleType:
         write_module(name, source)
         return importlib.import_module(name)
+
+    return make
+
+
+@pytest.fixture
+def model(make_module: Callable[[str, str], ModuleType]) -> Callable[[str], type[torch.nn.Module]]:
+    """Return a function that makes a class ``Net`` from its source. The source begins on line 4."""
+
+    def make(source: str) -> type[torch.nn.Module]:
+        head = "import torch\nfrom torch import nn\n\n"
+        net: type[torch.nn.Module] = make_module("net", head + textwrap.dedent(source).lstrip("\n")).Net
+        return net
 
     return make

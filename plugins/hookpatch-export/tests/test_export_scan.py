@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -155,6 +156,42 @@ def test_level_chooses_what_is_told(net: Any) -> None:
     assert isinstance(warning.message, ExportWarning)
     assert warning.message.finding is not None
     assert warning.message.finding.line == LINE
+
+
+MASKED = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x, mask=None):
+        if mask is not None:
+            if mask.sum() > 0:
+                x = x * mask
+        return x
+"""
+
+
+def test_inputs_of_the_call_leave_out_branches(make_module: Callable[[str, str], Any]) -> None:
+    """A branch for an argument that this export does not get is not warned of, however the inputs are given."""
+    net = make_module("net", MASKED).Net().eval()
+    x = torch.ones(4, 3)
+    without = [
+        lambda: torch.jit.trace(net, x),
+        lambda: torch.jit.trace(net, example_kwarg_inputs={"x": x}),
+        lambda: torch.export.export(net, (x,)),
+        lambda: torch.export.export(mod=net, args=(), kwargs={"x": x}),
+        lambda: torch.onnx.export(net, x, verbose=False),
+        lambda: torch.onnx.export(net, (x, None), verbose=False),
+    ]
+    assert [[warning.lineno for warning in warned(capture)] for capture in without] == [[]] * len(without)
+    mask = x.bool()
+    with_mask = [
+        lambda: torch.jit.trace(net, [x, mask]),
+        lambda: torch.jit.trace(net, example_kwarg_inputs={"x": x, "mask": mask}),
+        lambda: torch.onnx.export(net, (x,), io.BytesIO(), kwargs={"mask": mask}, dynamo=False),
+        lambda: torch.onnx.export(net, (x, {"mask": mask}), io.BytesIO(), dynamo=False),
+    ]
+    assert [[warning.lineno for warning in warned(capture)] for capture in with_mask] == [[8]] * len(with_mask)
 
 
 def test_failing_on_a_value_leaves_shapes_alone(net: Any) -> None:

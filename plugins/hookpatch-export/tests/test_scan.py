@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -23,18 +22,6 @@ Make = Callable[[str, str], ModuleType]
 def lines(findings: list[Finding], least: Kind = Kind.CONFIG) -> list[tuple[str, int, str]]:
     """Return construct, line and kind of the findings, from a least kind on."""
     return [(finding.construct, finding.line, str(finding.kind)) for finding in findings if finding.kind >= least]
-
-
-@pytest.fixture
-def model(make_module: Make) -> Callable[[str], type[torch.nn.Module]]:
-    """Return a function that makes a class ``Net`` from its source. The source begins on line 4."""
-
-    def make(source: str) -> type[torch.nn.Module]:
-        head = "import torch\nfrom torch import nn\n\n"
-        net: type[torch.nn.Module] = make_module("net", head + textwrap.dedent(source).lstrip("\n")).Net
-        return net
-
-    return make
 
 
 Model = Callable[[str], type[torch.nn.Module]]
@@ -282,6 +269,7 @@ def test_function_behind_a_decorator_is_read_or_said(model: Model) -> None:
     )
     assert lines(scan(net), Kind.CALL) == [
         ("hidden (vectorized)()", 28, "data"),
+        ("lru_cache()", 28, "shape"),
         ("... if ... else ...", 20, "shape"),
         ("... if ... else ...", 16, "shape"),
     ]

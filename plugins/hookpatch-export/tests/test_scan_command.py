@@ -269,6 +269,33 @@ def test_what_can_be_named(net: Path, write_module: Write) -> None:
         assert summary in scanned(word, *root).stdout.splitlines()[-1], word
 
 
+def test_inputs_of_a_function_leave_out_branches(folder: Path, write_module: Write) -> None:
+    """With ``(module, inputs)`` the branches of other inputs are no findings of a trace or an export."""
+    path = write_module(
+        "masked",
+        """
+        import torch
+
+        class Net(torch.nn.Module):
+            def forward(self, x, mask=None):
+                if mask is not None:
+                    if mask.sum() > 0:
+                        x = x * mask
+                return x
+
+        net = Net().eval()
+
+        def plain():
+            return net, torch.ones(2, 3)
+
+        def masked():
+            return net, (torch.ones(2, 3),), {"mask": torch.ones(2, 3)}
+        """,
+    )
+    status = {name: scanned(f"{path}:{name}", "--fail-on", "data").exit_code for name in ("net", "plain", "masked")}
+    assert status == {"net": 1, "plain": 0, "masked": 1}
+
+
 def test_file_that_bears_the_name_of_a_module_is_itself(net: Path) -> None:
     """json.py beside the model is not Python's json."""
     net.rename(net.with_name("json.py"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,8 @@ from hookpatch_export._torch_rules.consequences import consequence_of, is_only_c
 from hookpatch_export._values.join import join
 from hookpatch_export._values.questions import content_kind, has_tensor
 from hookpatch_export._values.value import Args, Instance, Known, Value
+
+_COMPILED: Final = frozenset(["script"])  # torch.jit.script may reach other branches than captures with inputs
 
 
 @dataclass(slots=True)
@@ -48,11 +50,23 @@ class Walk:
 
     def __init__(self, root: Path | None, packages: frozenset[str]) -> None:
         self._packages: Final = packages
-        self._found: Final[dict[tuple[str, int, int, str], _Noted]] = {}
+        self._found: Final[dict[tuple[str, int, int, str, bool], _Noted]] = {}
         self._written: Final[dict[tuple[int, str], Value]] = {}
         self._kept: Final[list[object]] = []  # keeps the objects of the ids in _written alive
-        self.enter: Final = Functions(root).enter
+        self._read: Final[set[tuple[int, str]]] = set()  # attributes read before a write
+        self._root: Final = root
         self._initializing = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a round: functions are walked anew, with the attributes that the rounds before have written."""
+        self.enter = Functions(self._root).enter
+        self._changed = False
+
+    @property
+    def changed(self) -> bool:
+        """Return True if the round wrote an attribute that was read before: the next call reads another value."""
+        return self._changed
 
     def findings(self, start: Frame) -> list[Finding]:
         """Return the findings by their shortest route from ``forward``, the nearest first; then by line.
@@ -62,20 +76,25 @@ class Walk:
         """
         ways = routes(start)
         near = {frame: place for place, frame in enumerate(ways)}
-        findings = []
-        for (*_, construct), noted in self._found.items():
+        by_place: dict[object, Finding] = {}
+        for (*place, construct, _), noted in self._found.items():
             frame = min(noted.frames, key=near.__getitem__)
-            findings.append(_finding(frame, ways[frame], construct, noted))
+            finding = _finding(frame, ways[frame], construct, noted)
+            key = (*place, construct)
+            by_place[key] = _merged(by_place[key], finding) if key in by_place else finding
         order: dict[object, int] = {}
         for frame, way in ways.items():
             order.setdefault((frame.file.path, way), len(order))
-        return sorted(findings, key=lambda finding: (order[finding.file, finding.route], finding.line, finding.column))
+        return sorted(
+            by_place.values(), key=lambda finding: (order[finding.file, finding.route], finding.line, finding.column)
+        )
 
     def report(self, frame: Frame, node: Any, construct: str, kind: Kind) -> None:
         """Report a finding; for one reported before keep the worse kind and all modes."""
         if self._initializing:
             return
-        key = (str(frame.file.path), node.lineno, node.col_offset, construct)
+        compiled = frame.modes == _COMPILED
+        key = (str(frame.file.path), node.lineno, node.col_offset, construct, compiled)
         noted = self._found.setdefault(key, _Noted(node, kind, frame.modes, {}))
         noted.modes |= frame.modes
         if kind > noted.kind:
@@ -99,14 +118,17 @@ class Walk:
         if isinstance(owner, Instance):
             before = owner.attributes.get(name)
             owner.attributes[name] = value if before is None else join([before, value])
+            self._changed |= owner.of_model and not self._initializing and owner.attributes[name] != before
         elif isinstance(owner, Known):
             key = (id(owner.obj), name)
             self._kept.append(owner.obj)
             before = self._written.get(key)
             self._written[key] = value if before is None else join([before, value])
+            self._changed |= key in self._read and self._written[key] != before
 
     def written(self, owner: object, name: str) -> Value | None:
         """Return the value that an attribute was set to during the walk."""
+        self._read.add((id(owner), name))
         return self._written.get((id(owner), name))
 
     @property
@@ -122,6 +144,13 @@ class Walk:
             yield
         finally:
             self._initializing -= 1
+
+
+def _merged(first: Finding, second: Finding) -> Finding:
+    """Return one finding for a line that torch.jit.script and other captures reach by different branches."""
+    worse = second if second.kind > first.kind else first
+    by_mode = first.consequence | second.consequence
+    return replace(worse, consequence={mode: by_mode[mode] for mode in MODES if mode in by_mode})
 
 
 def _finding(frame: Frame, route: Route, construct: str, noted: _Noted) -> Finding:

@@ -23,16 +23,25 @@ _MODES: Final = {
     "torch.jit.trace": "trace",
     "torch.jit.script": "script",
 }
+# The parameters for the inputs of the model, in order and by name.
+_INPUTS: Final = {
+    "torch.onnx.export": ("args", "kwargs"),
+    "torch.export.export": ("args", "kwargs"),
+    "torch.jit.trace": ("example_inputs", "example_kwarg_inputs"),
+}
 _ON_THE_WAY: Final = ("hookpatch", "torch.jit._script")  # frames between a call of torch.jit.script and its wrapper
 _CAPTURED: Final = (torch.jit.ScriptModule, torch.fx.GraphModule, torch.export.ExportedProgram)
 
 
-def scan_and_warn(call: str, model: Any, keywords: Mapping[str, Any], *, level: str, fail: bool) -> None:
+def scan_and_warn(
+    call: str, model: Any, args: Sequence[Any], keywords: Mapping[str, Any], *, level: str, fail: bool
+) -> None:
     """Scan a model before its capture, and warn of the findings. A failure of the scan itself is a warning.
 
     Args:
         call: the function that captures, such as ``torch.onnx.export``.
         model: the object to capture.
+        args: the positional arguments of the call.
         keywords: the keyword arguments of the call.
         level: the least kind to warn of.
         fail: whether a finding is an error.
@@ -44,7 +53,7 @@ def scan_and_warn(call: str, model: Any, keywords: Mapping[str, Any], *, level: 
     if module is None:
         return
     try:
-        everything, remarks = apply_ignores(scan(module), ())
+        everything, remarks = apply_ignores(scan(module, **_example(call, args, keywords)), ())
     except Exception as error:  # of any class: a defect of the scan must not stop the export
         prefix = "" if isinstance(error, HookpatchError) else f"{type(error).__name__}: "
         _warn(ExportWarning(call, f"the model could not be scanned: {prefix}{error}; it is exported all the same"))
@@ -72,6 +81,21 @@ def names_of_caller() -> Callable[[str], Any]:
         above, frame = above + 1, frame.f_back
     callback: Callable[[str], Any] = torch._jit_internal.createResolutionCallbackFromFrame(above)
     return callback
+
+
+def _example(call: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs of the model in a call that captures, as arguments for the scan; none if not certain."""
+    if call not in _INPUTS:
+        return {}
+    name, by_name = _INPUTS[call]
+    inputs = args[1] if len(args) > 1 else keywords.get(name)
+    named = args[2] if call == "torch.export.export" and len(args) > 2 else keywords.get(by_name)
+    if isinstance(inputs, torch.Tensor):
+        inputs = (inputs,)
+    # The last argument of torch.onnx.export may be a dict of keywords.
+    if not isinstance(inputs, tuple | list | None) or (inputs and isinstance(inputs[-1], dict)):
+        return {}
+    return {"inputs": inputs, "keywords": named}
 
 
 def _warn_of_rest(call: str, unshown: Sequence[Finding], remarks: Sequence[Remark]) -> None:

@@ -95,7 +95,7 @@ def scan_command(
         raise ModelError(model, "--probe needs inputs; name a function that returns (module, inputs)")
     if budget is not None and not probe:
         raise ModelError(model, "--budget is how long --probe may look for inputs; give --probe, too")
-    all_findings = scan(subject.model, root=root)
+    all_findings = scan(subject.model, root=root, inputs=subject.inputs, keywords=subject.keywords or None)
     findings, remarks = apply_ignores(all_findings, spans(subject.model, all_findings))
     for remark in remarks:
         sys.stderr.write(f"hookpatch: {relative_path(remark.file)}:{remark.line}: {remark.text}\n")

@@ -24,7 +24,8 @@ _BY_CONSTRUCT: Final[dict[str, str]] = {
     "[mask]": "sized", "size from a tensor": "sized", "nonzero()": "sized", "argwhere()": "sized", "unique()": "sized",
     "unique_consecutive()": "sized",
     "masked_select()": "sized", "where()": "sized", "repeat_interleave()": "sized", "bincount()": "sized",
-    "combinations()": "sized", "nonzero_static()": "sized",
+    "combinations()": "sized", "[:tensor]": "sized", "iter()": "loop", "lru_cache()": "hashed",
+    "nonzero_static()": "sized",
     "print()": "print", "input()": "print", "write to self": "write", "write to a global": "write", "try": "try",
 }  # fmt: skip
 
@@ -113,6 +114,15 @@ _SHAPE: Final[dict[str, tuple[dict[str, str], str]]] = {
         "use the size itself, without making a number of it",
     ),
 }
+_SHAPE["hashed"] = (
+    {
+        "trace": "computed anew in a trace; the memo of the call is not asked",
+        "script": "does not compile",
+        "export": "fails: a size that varies cannot be hashed",
+        "onnx": "as with export",
+    },
+    "call the function under the memo (`function.__wrapped__`), or make the memo outside of forward",
+)
 # A decision on a size that was put into a tensor: torch.export knows the size no more than a tensor's value.
 _UNBACKED: Final[dict[str, dict[str, str]]] = {
     name: {**by_mode, **_SHAPE.get(name, (by_mode, ""))[0], "export": by_mode["export"], "onnx": by_mode["onnx"]}

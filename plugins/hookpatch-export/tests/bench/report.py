@@ -13,15 +13,18 @@ from truth.modes import MODES
 from truth.source import text
 
 from bench import truths
-from bench.scored import Line, Scored, scored, short
+from bench.scored import PARTLY, Line, Scored, scored, short
 
 _LETTERS: Final = {"fine": "fine", "froze": "**froze**", "failed": "failed"}
 
 
-def write(names: list[str], cache: Path, to: Path) -> None:
+def write(names: list[str], cache: Path, to: Path, *, with_inputs: bool) -> None:
     """Scan all models with a known truth, print the tables, and write scan.json and scan.md."""
     entries = [entry for entry in truths.load(names, cache) if "modes" in entry]
-    scores = [scored(truths.built(entry["name"]), entry) for entry in entries]
+    scores = []
+    for entry in entries:
+        case = truths.case(entry["name"]) if with_inputs else None
+        scores.append(scored(truths.built(entry["name"]), case and case.inputs[0], entry))
     tables = "\n\n".join(
         [_captures(entries), _lines(scores), _breaks(scores), _wrong(scores), _times(scores), _each(entries)]
     )
@@ -79,6 +82,8 @@ def _lines(scores: list[Scored]) -> str:
     """Precision and recall, each line once a model, and each line once."""
     each = [pair for score in scores for pair in score.lines.values()]
     rows = [*_rates("each model's lines", each), *_rates("each line once", _once(scores).values())]
+    never = [(None, "shape") for score in scores for why in score.unjudged.values() if why == PARTLY]
+    rows += _rates("each model's lines, and a finding of which a part never ran is false", [*each, *never])[-1:]
     unjudged = Counter(why for score in scores for why in score.unjudged.values())
     reasons = "; ".join(f"{why}: {count}" for why, count in unjudged.most_common()) or "none"
     head = ("lines", "kind", "true", "found", "right", "precision", "recall")

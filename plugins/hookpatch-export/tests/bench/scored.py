@@ -18,15 +18,17 @@ import time
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 from hookpatch_export import Finding, Kind, scan
+from truth.case import Inputs
 from truth.frames import Place
 from truth.judged import KINDS
 from truth.source import logical, text
 
 Line = tuple[str, int]
+PARTLY: Final = "part of it never ran"
 
 
 @dataclass
@@ -54,12 +56,12 @@ class Scored:
     breaks: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def scored(model: torch.nn.Module, truth: dict[str, Any]) -> Scored:
-    """Scan a model, and compare the findings with the model's truth."""
+def scored(model: torch.nn.Module, inputs: Inputs | None, truth: dict[str, Any]) -> Scored:
+    """Scan a model, with the capture's inputs or without, and compare the findings with the model's truth."""
     start = time.perf_counter()
     crash = ""
     try:
-        findings = scan(model)
+        findings = scan(model) if inputs is None else scan(model, keywords=inputs)
     except Exception as error:  # a crash of the scan counts as no findings, and is reported
         crash, findings = f"{type(error).__name__}: {error} at {traceback.extract_tb(error.__traceback__)[-1]}", []
     seconds = time.perf_counter() - start
@@ -100,7 +102,7 @@ def _lines(score: Scored, findings: list[Finding], truth: dict[str, Any]) -> Non
         elif true is None and list(line) in truth["beneath"]:
             score.unjudged[line] = "what it calls decides, and may decide by what it returns"
         elif true is None and line in partly:
-            score.unjudged[line] = "part of it never ran"
+            score.unjudged[line] = PARTLY
         else:
             score.lines[line] = (true, str(reported[line]) if line in reported else None)
 

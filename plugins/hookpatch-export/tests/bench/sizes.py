@@ -37,6 +37,11 @@ SIZES: dict[str, Any] = {
 # The configurations of a model's parts.
 PARTS = ("text_config", "vision_config", "encoder", "decoder", "audio_config")
 LATENT = {"q_lora_rank": 16, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8}
+BACKBONE = {
+    "model_type": "resnet", "embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1], "layer_type": "basic",
+    "out_features": ["stage1", "stage2"],
+}  # fmt: skip
+DETECTOR = {"use_timm_backbone": False, "backbone": None, "backbone_config": BACKBONE, "num_queries": 4}
 # Where the common table does not fit a configuration.
 OWN: dict[str, dict[str, Any]] = {
     "GPTNeoConfig": {"attention_types": [[["global", "local"], 1]]},
@@ -105,6 +110,29 @@ OWN: dict[str, dict[str, Any]] = {
     "DeepseekV3Config": {**LATENT, "n_group": 2, "topk_group": 1},
     "MiniCPM3Config": LATENT,
     "TimeSeriesTransformerConfig": {"prediction_length": 4, "context_length": 8},
+    "LlavaConfig": {"image_token_id": 99},
+    "PaliGemmaConfig": {"image_token_id": 99},
+    "Idefics3Config": {"image_token_id": 99, "scale_factor": 2},
+    "InternVLConfig": {"image_token_id": 99},
+    "InternVLVisionConfig": {"image_size": [32, 32], "patch_size": [8, 8]},
+    "Qwen2VLConfig": {"image_token_id": 99, "video_token_id": 98, "vision_start_token_id": 97},
+    "Qwen2VLTextConfig": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]}},
+    "Qwen2VLVisionConfig": {"embed_dim": 32, "hidden_size": 32, "patch_size": 8, "depth": 2, "num_heads": 4},
+    "LayoutLMv3Config": {"coordinate_size": 4, "shape_size": 8, "input_size": 32},
+    "LiltConfig": {"hidden_size": 48},
+    "BrosConfig": {"hidden_size": 64},
+    "Kosmos2Config": {"latent_query_num": 3},
+    "EncodecConfig": {"num_filters": 4, "upsampling_ratios": [4, 2], "codebook_size": 16, "hidden_size": 16},
+    "DacConfig": {"encoder_hidden_size": 8, "decoder_hidden_size": 16, "downsampling_ratios": [2, 2]},
+    "Wav2Vec2BertConfig": {"feature_projection_input_dim": 16},
+    "DetrConfig": DETECTOR,
+    "DeformableDetrConfig": {**DETECTOR, "num_feature_levels": 2},
+    "VideoMAEConfig": {"num_frames": 4},
+    "TimesformerConfig": {"num_frames": 4},
+    "VivitConfig": {"num_frames": 4, "tubelet_size": [2, 8, 8]},
+    "BambaConfig": {
+        "mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 4, "mamba_n_groups": 1, "mamba_chunk_size": 4,
+    },
 }  # fmt: skip
 # Attributes that a configuration has but does not allow to be set.
 LEFT_ALONE: dict[str, set[str]] = {

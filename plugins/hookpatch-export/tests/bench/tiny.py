@@ -11,6 +11,7 @@ import transformers
 from transformers.models.auto import modeling_auto
 from truth.case import Case, Inputs, Refused, eager
 
+from bench.own_inputs import Size, own_inputs
 from bench.sizes import LEFT_ALONE, OWN, PARTS, SIZES
 
 
@@ -72,8 +73,7 @@ def case(name: str) -> Case:
     raise Refused(f"{name} does not run: {problems[0]}")
 
 
-# Batch, length of a text, side of an image, length of a sound in samples, frames of features: the capture's, another's.
-Size = tuple[int, int, int, int, int]
+# The capture's sizes, and another input's.
 PAIRS: tuple[tuple[Size, Size], ...] = (
     ((2, 8, 32, 2000, 32), (3, 12, 64, 2800, 48)),
     ((2, 8, 32, 2000, 32), (3, 12, 32, 2800, 32)),
@@ -114,7 +114,7 @@ def _inputs(model: torch.nn.Module, size: Size, seed: int) -> Inputs:
             values["attention_mask"] = mask
     if "decoder_input_ids" in parameters:
         values["decoder_input_ids"] = tokens()[:, : length - 3]
-    return values
+    return own_inputs(model, values, size, random)
 
 
 def base_models() -> list[str]:

@@ -46,7 +46,10 @@ def lines(case: Case) -> dict[str, Any]:
 
 
 def _unreached(case: Case, observations: list[Seen]) -> set[Place]:
-    """Return the lines that decide in eager mode, but do not decide when the model's code sees a capture."""
+    """Return the lines that decide in eager mode, but do not decide when the model's code sees a capture.
+
+    In a trace, a size is a tensor, and is hashed by its identity.
+    """
     reached: set[Place] = set()
     for how in HOW:
         for inputs in case.inputs:
@@ -56,7 +59,8 @@ def _unreached(case: Case, observations: list[Seen]) -> set[Place]:
                     eager(model, inputs)
             except Exception:  # the model fails under a capture: no line is known to be unreached
                 return set()
-            reached |= {logical(place) for place in (*observation.data, *observation.shape)}
+            decisions = [*observation.data.items(), *observation.shape.items()]
+            reached |= {logical(place) for place, decided in decisions if how != "trace" or decided.how != {"hash"}}
     return {
         logical(place) for observation in observations for place in (*observation.data, *observation.shape)
     } - reached

@@ -120,6 +120,20 @@ for _name, _function in (("__bool__", bool), ("__int__", int), ("__float__", flo
 class _Bool(Number, torch.SymBool):
     __hash__ = Number.__hash__
 
+    @property
+    def node(self) -> _Expected:
+        """Return what torch._check asks: a check in a capture narrows the sizes, and decides nothing."""
+        return _Expected(self.value)
+
+
+class _Expected:
+    def __init__(self, value: bool) -> None:
+        self.value = value
+
+    def expect_true(self, file: str, line: int) -> bool:
+        """Return the outcome of a check."""
+        return self.value
+
 
 class _Int(Number, torch.SymInt):
     __hash__ = Number.__hash__

@@ -100,6 +100,8 @@ class _Functions(TorchFunctionMode):
         kind = self.origin.of((args, kwargs))
         if self.origin.sized((args, kwargs)):
             self.observation.decided("either", name, None)
+        if name in ("tensor", "as_tensor") and kind == "shape":  # a trace makes a constant of it
+            self.observation.decided(kind, name, plain(args))
         args, kwargs = plain(args), plain(kwargs)
         if name == "__repr__":  # torch reads values to print a tensor; a capture prints the stand-in's name
             with torch.utils._python_dispatch._disable_current_modes():

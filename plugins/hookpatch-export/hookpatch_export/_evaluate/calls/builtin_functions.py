@@ -50,7 +50,7 @@ def call_builtin(frame: Frame, node: ast.AST, function: Any, args: Args, named: 
     if function in _ITERATORS:
         return iterate(frame, node, function, args)
     if function is len and args:
-        return length_of(args[0])
+        return length_of(frame, node, args[0])
     if function is isinstance and len(args) == 2:
         return is_instance(args[0], args[1])
     if function is type and len(args) == 1:

@@ -19,7 +19,7 @@ from hookpatch_export._frames.frame import Frame
 from hookpatch_export._frames.source import belongs_to_python, belongs_to_torch
 from hookpatch_export._torch_rules.layers import call_layer
 from hookpatch_export._values.join import join
-from hookpatch_export._values.questions import content_kind, has_tensor, is_none
+from hookpatch_export._values.questions import alternatives, content_kind, has_tensor, is_none
 from hookpatch_export._values.value import (
     UNKNOWN,
     Args,
@@ -113,6 +113,9 @@ def _call_known(frame: Frame, node: ast.AST, function: Known, args: Args, named:
         return frame.walk.enter(frame, node, inside, [function, *args], named)
     wrapped = getattr(obj, "__wrapped__", None)  # functools.lru_cache, a patch's proxy
     if isinstance(wrapped, FunctionType):
+        sizes = max(map(_hashed_kind, [*args, *named.values()]), default=Kind.SAFE)
+        if hasattr(obj, "cache_info") and sizes >= Kind.SHAPE and "export" in frame.modes:
+            frame.report(node, "lru_cache()", sizes)
         return frame.walk.enter(frame, node, wrapped, args, named)
     return call_outside(frame, node, obj, module or "", args, named)
 
@@ -167,6 +170,11 @@ def _module_of(obj: Any) -> str | None:
 def _wraps(obj: Any) -> bool:
     """Return True if an object of functools wraps a function that has a source."""
     return hasattr(obj, "__wrapped__") or (hasattr(obj, "func") and hasattr(obj, "keywords"))
+
+
+def _hashed_kind(argument: Value) -> Kind:
+    """Return the kind of the numbers in an argument that are hashed; a tensor is hashed by its identity."""
+    return max(Kind.SAFE if isinstance(part, Tensor) else content_kind(part) for part in alternatives(argument))
 
 
 def _name_of(node: ast.AST) -> str:

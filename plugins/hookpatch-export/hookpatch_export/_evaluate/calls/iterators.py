@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from typing import Any, Final
 
 from hookpatch_export._evaluate.calls.numeric import number_kind
@@ -15,6 +16,7 @@ from hookpatch_export._values.value import (
     CONFIG,
     NONE,
     Args,
+    Instance,
     Known,
     Scalar,
     Seq,
@@ -48,6 +50,8 @@ def iterate(frame: Frame, node: ast.AST, function: Any, args: Args) -> Value:
         return _enumerated(whole)
     if function is reversed and whole.items is not None:
         return Seq(whole.items[::-1], whole.each, whole.length)
+    if function is iter and isinstance(args[0], Tensor) and whole.length >= Kind.SHAPE:
+        frame.report(node, "iter()", whole.length)
     if function in _CONTAINERS and whole.length >= Kind.SHAPE and runs_through_sizes(frame, node, args[0]):
         frame.report(node, f"{function.__name__}()", whole.length)
     if function is sorted and (kind := number_kind(whole)) >= Kind.SHAPE:
@@ -63,7 +67,7 @@ def runs_through_sizes(frame: Frame, node: ast.AST, container: Value) -> bool:
             return True
         case ast.Call(args=[ast.Call(func=ast.Name(id="enumerate" | "zip"), args=[ast.Name() as name, *_])]):
             container = frame.walk.value(frame, name)
-    return isinstance(container, Tensor)
+    return isinstance(container, Tensor) or (isinstance(container, Instance) and container.cls is itertools.groupby)
 
 
 def _range(args: Args) -> Seq:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hookpatch_export._evaluate.expressions.items import item
+from hookpatch_export._evaluate.expressions.items import item, keep_changed, opened
 from hookpatch_export._findings.finding import Kind
 from hookpatch_export._frames.frame import Frame
 from hookpatch_export._torch_rules.tensors import call_on_tensors
@@ -75,11 +75,14 @@ def call_method(frame: Frame, node: ast.AST, owner: Value, name: str, args: Args
             return owner if not any(map(has_tensor, args)) else Tensor()
         case _:
             return Scalar(max([truth_kind(owner), *map(content_kind, args)]))
-    if changed != owner and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        place = node.func.value
-        if isinstance(place, ast.Name | ast.Attribute | ast.Subscript):
-            frame.walk.assign(frame, place, changed)
+    if changed != owner:
+        _keep_changed(frame, node, changed)
     return result
+
+
+def _keep_changed(frame: Frame, node: ast.AST, changed: Value) -> None:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        keep_changed(frame, node.func.value, changed)
 
 
 def _of_sequence(owner: Seq, name: str, args: Args) -> tuple[Value, Value]:
@@ -166,6 +169,7 @@ def _of_known(frame: Frame, node: ast.AST, owner: Known, name: str, args: Args) 
         return Scalar(max(map(content_kind, args), default=Kind.CONFIG))
     if name in _CHANGES and not isinstance(obj, PLAIN):
         frame.report(node, "write to self", Kind.CALL)
+        _keep_changed(frame, node, opened(owner))
     if isinstance(obj, Mapping):
         match name:
             case "get" if args:

@@ -78,8 +78,8 @@ def any_or_all(frame: Frame, node: ast.AST, function: Any, args: Args) -> Value:
     return Scalar(kind)
 
 
-def length_of(value: Value) -> Value:
-    """Return the result of ``len``."""
+def length_of(frame: Frame, node: ast.AST, value: Value) -> Value:
+    """Return the result of ``len``; of a tensor's length Python makes a number."""
     outcomes: list[Value] = []
     for alternative in alternatives(value):
         match alternative:
@@ -92,6 +92,8 @@ def length_of(value: Value) -> Value:
             case Seq():
                 outcomes.append(Scalar(max(alternative.length, Kind.CONFIG)))
             case Tensor():
+                if alternative.sizes >= Kind.SHAPE:
+                    frame.report(node, "len()", alternative.sizes)
                 outcomes.append(Scalar(alternative.sizes))
             case Unknown():
                 outcomes.append(alternative)

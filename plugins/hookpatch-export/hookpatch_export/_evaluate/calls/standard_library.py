@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import inspect
 import itertools
 import operator
 from typing import Any
@@ -12,13 +13,14 @@ from hookpatch_export._evaluate.calls.numeric import number_kind
 from hookpatch_export._findings.finding import Kind
 from hookpatch_export._frames.frame import Frame
 from hookpatch_export._values.elements import as_sequence, element_of
-from hookpatch_export._values.join import join
+from hookpatch_export._values.join import join, sequence
 from hookpatch_export._values.questions import all_known, content_kind, has_tensor, objects
 from hookpatch_export._values.value import (
     CONFIG,
     EMPTY,
     Args,
     Bound,
+    Instance,
     Keywords,
     Known,
     Scalar,
@@ -26,6 +28,7 @@ from hookpatch_export._values.value import (
     Table,
     Unknown,
     Value,
+    value_of,
 )
 
 
@@ -56,6 +59,10 @@ def call_stdlib(frame: Frame, node: ast.AST, function: Any, args: Args, named: K
     if function in (itertools.product, itertools.combinations) and args:
         parts = [as_sequence(arg) for arg in args]
         return Seq(None, Seq(None, join(part.each for part in parts)), max(part.length for part in parts))
+    if function is itertools.groupby and args:
+        return _groups(frame, node, args[0], args[1] if len(args) > 1 else named.get("key"))
+    if function in (inspect.Signature.bind, inspect.Signature.bind_partial) and args:
+        return _bound(args[0], args[1:], named)
     if name == "partial" and args:
         return Bound(args[0], tuple(args[1:]), tuple(named.items()))
     if name == "reduce" and len(args) >= 2:
@@ -65,6 +72,26 @@ def call_stdlib(frame: Frame, node: ast.AST, function: Any, args: Args, named: K
     if any(map(has_tensor, arguments)):
         return Unknown(max(Kind.SHAPE, *map(content_kind, arguments)))
     return Unknown(max(map(content_kind, arguments), default=Kind.CONFIG))
+
+
+def _groups(frame: Frame, node: ast.AST, items: Value, key: Value | None) -> Seq:
+    """Return the result of ``itertools.groupby``: the keys decide how many groups there are."""
+    each = as_sequence(items).each
+    keys = each if key is None else frame.walk.call(frame, node, key, [each], {})
+    kind = max(number_kind(keys), as_sequence(items).length)
+    return Seq(None, sequence([keys, Instance(itertools.groupby, {"*": Seq(None, each, kind)})]), kind)
+
+
+def _bound(signature: Value, args: Args, named: Keywords) -> Value:
+    """Return the result of ``Signature.bind``, with the defaults that ``apply_defaults`` adds."""
+    if not isinstance(signature, Known) or not isinstance(signature.obj, inspect.Signature):
+        return Unknown(Kind.CONFIG)
+    parameters = signature.obj.parameters
+    with_default = [parameter for parameter in parameters.values() if parameter.default is not parameter.empty]
+    entries = {parameter.name: value_of(parameter.default, Kind.SAFE) for parameter in with_default}
+    entries |= dict(zip(parameters, args, strict=False))
+    entries |= {name: value for name, value in named.items() if name in parameters}
+    return Instance(inspect.BoundArguments, {"arguments": Table(tuple(entries.items()))})
 
 
 def call_outside(frame: Frame, node: ast.AST, function: Any, module: str, args: Args, named: Keywords) -> Value:

@@ -98,7 +98,15 @@ def boolean(frame: Frame, node: ast.BoolOp, values: list[ast.expr], *, decides: 
     frame.variables = narrowed(frame, values[0], not stops_at)
     remainder = boolean(frame, node, values[1:], decides=decides)
     frame.variables = {**frame.variables, **before}
+    if truth(remainder) is stops_at and (not decides or _is_comparison(values[0], first)):
+        # The result is the same, whatever the first part is. The first part is asked all the same.
+        return Known(stops_at, truth_kind(remainder) if decides else max(truth_kind(first), truth_kind(remainder)))
     return join([_if_it_decides(first, stops_at), remainder], max(truth_kind(first), truth_kind(remainder)))
+
+
+def _is_comparison(node: ast.expr, outcome: Value) -> bool:
+    """Return True if a value is True or False: a comparison of numbers, not of tensors."""
+    return isinstance(node, ast.Compare) and isinstance(outcome, Scalar)
 
 
 def _after_capture_question(

@@ -16,6 +16,7 @@ from hookpatch_export._frames.frame import Frame
 from hookpatch_export._values.elements import as_sequence
 from hookpatch_export._values.join import join
 from hookpatch_export._values.questions import alternatives, content_kind, has_tensor, truth_kind
+from hookpatch_export._values.tensor_sizes import values_of
 from hookpatch_export._values.value import (
     CONFIG,
     PLAIN,
@@ -26,6 +27,7 @@ from hookpatch_export._values.value import (
     Seq,
     Size,
     Table,
+    Tensor,
     Unknown,
     Value,
     value_of,
@@ -109,10 +111,13 @@ def _name(frame: Frame, name: str) -> Value:
         if name in inner.variables:
             return inner.variables[name]
         if name in inner.cells:
-            return inner.cells[name]
+            cell = inner.cells[name]
+            changed = frame.walk.written(cell.obj, "") if isinstance(cell, Known) else None
+            return cell if changed is None else join([cell, changed])
         inner = inner.outer
     if name in frame.names:
-        return value_of(frame.names[name])
+        written = frame.walk.written(frame.names, name)
+        return value_of(frame.names[name]) if written is None else join([value_of(frame.names[name]), written])
     if hasattr(builtins, name):
         return Known(getattr(builtins, name))
     return UNKNOWN
@@ -162,6 +167,10 @@ def _slice(frame: Frame, node: ast.Slice) -> Value:
     ends = [None if bound is None else value(frame, bound) for bound in (node.lower, node.upper, node.step)]
     if all(end is None or isinstance(end, Known) for end in ends):
         return Known(slice(*(end.obj if isinstance(end, Known) else None for end in ends)))
+    for bound, end in zip((node.lower, node.upper, node.step), ends, strict=True):
+        tensors = [] if end is None else [part for part in alternatives(end) if isinstance(part, Tensor)]
+        if bound is not None and (kind := values_of(tensors)) >= Kind.SHAPE:
+            frame.report(bound, "[:tensor]", kind)
     return Unknown(max(max(truth_kind(end), Kind.CONFIG) for end in ends if end is not None))
 
 

@@ -34,6 +34,7 @@ from hookpatch_export._values.value import (
     value_of,
 )
 
+_LONGEST: Final = 64  # items of a container that are looked at
 _NO_KEY: Final = object()  # a key that is not known
 _CONTAINERS: Final = (torch.nn.ModuleDict, torch.nn.ModuleList, torch.nn.Sequential, *PLAIN, tuple, list, Mapping)
 
@@ -64,6 +65,8 @@ def _item(frame: Frame, node: ast.AST, owner: Value, index: Value) -> Value:
             if isinstance(key, int) and key < len(entries):  # an output of transformers takes numbers, too
                 return list(entries.values())[key]
             return join(values) if values else UNKNOWN
+        case Known(obj=None):  # set where the scan does not see it, by a hook: code takes no item of None
+            return Tensor()
         case Known():
             _decides(frame, node, index)
             return _of_container(frame, node, owner, index)
@@ -83,7 +86,7 @@ def _item(frame: Frame, node: ast.AST, owner: Value, index: Value) -> Value:
 
 def _decides(frame: Frame, node: ast.AST, index: Value) -> None:
     """Report a size or a tensor used as the index of a list or the key of a dict: Python makes a number of it."""
-    kind = truth_kind(index) if isinstance(index, Tensor | Scalar) else Kind.SAFE
+    kind = truth_kind(index) if isinstance(index, Tensor | Scalar | Unknown) else Kind.SAFE
     if kind >= Kind.SHAPE:
         frame.report(node, "[index]", kind)
 
@@ -95,8 +98,8 @@ def _of_sequence(owner: Seq, key: object) -> Value:
                 return sequence(owner.items[key])
             if isinstance(key, int):
                 return owner.items[key]
-        except IndexError:
-            return owner.each
+        except IndexError:  # of an empty list: the list is filled where the scan does not see it, by a hook
+            return owner.each if owner.items else Tensor()
     if isinstance(key, int) and 0 <= key < len(owner.start):
         return owner.start[key]
     return Seq(None, owner.each, owner.length) if isinstance(key, slice) else owner.each
@@ -114,7 +117,7 @@ def _of_container(frame: Frame, node: ast.AST, owner: Known, index: Value) -> Va
         if isinstance(getter, FunctionType):
             return frame.walk.call(frame, node, Known(getter), [owner, index], {})
         return UNKNOWN
-    if isinstance(obj, Mapping | torch.nn.ModuleDict) and len(obj) <= 64:
+    if isinstance(obj, Mapping | torch.nn.ModuleDict) and len(obj) <= _LONGEST:
         return join([value_of(element) for element in list(obj.values())] or [UNKNOWN])
     if isinstance(obj, Mapping):
         return UNKNOWN
@@ -127,6 +130,26 @@ def _hashable(key: object) -> bool:
     except TypeError:
         return False
     return True
+
+
+def opened(container: Known) -> Value:
+    """Return a known list, dict or set that the model changes: its items in the next call are not known."""
+    elements = as_sequence(container)
+    if isinstance(container.obj, Mapping):
+        return Table((), join(map(value_of, list(container.obj.values())[:_LONGEST]) if container.obj else [UNKNOWN]))
+    return Seq(None, join([elements.each, UNKNOWN]), Kind.CONFIG)
+
+
+def keep_changed(frame: Frame, place: ast.expr, changed: Value) -> None:
+    """Give a changed list or dict to the name, attribute or item that holds the container."""
+    if isinstance(place, ast.Name) and place.id not in frame.variables:
+        holder = frame.cells.get(place.id)
+        if isinstance(holder, Known):
+            frame.walk.write(holder, "", changed)
+        elif place.id in frame.names:
+            frame.walk.write(Known(frame.names), place.id, changed)
+    if isinstance(place, ast.Name | ast.Attribute | ast.Subscript):
+        frame.walk.assign(frame, place, changed)
 
 
 def set_item(owner: Value, index: Value, value: Value) -> Value:
@@ -142,6 +165,8 @@ def set_item(owner: Value, index: Value, value: Value) -> Value:
             if isinstance(index, Known) and isinstance(index.obj, str):
                 owner.attributes[index.obj] = value
             return owner
+        case Known(obj=list() | dict()):
+            return set_item(opened(owner), index, value)
         case Choice():
             return join(set_item(alternative, index, value) for alternative in alternatives(owner))
     return owner

@@ -86,6 +86,8 @@ def binary(op: ast.operator, left: Value, right: Value) -> Value:
                 return question
             if isinstance(op, ast.BitAnd) and truth(operand) is True:
                 return question
+            if isinstance(op, ast.BitOr | ast.BitAnd) and isinstance(operand, Known) and type(operand.obj) is bool:
+                return operand  # True | x, False & x
             return Scalar(truth_kind(operand))
         case Seq(), Seq() if isinstance(op, ast.Add):
             if left.items is not None and right.items is not None:

@@ -7,7 +7,7 @@ import importlib.util
 import sys
 
 from hookpatch_export._evaluate.expressions.expression import value
-from hookpatch_export._evaluate.expressions.items import set_item
+from hookpatch_export._evaluate.expressions.items import keep_changed, set_item
 from hookpatch_export._findings.finding import Kind
 from hookpatch_export._frames.frame import Frame
 from hookpatch_export._values.elements import as_sequence
@@ -22,6 +22,7 @@ def assign(frame: Frame, target: ast.expr, assigned: Value) -> None:
         case ast.Name():
             if target.id in frame.globals:
                 frame.report(target, "write to a global", Kind.CALL)
+                frame.walk.write(Known(frame.names), target.id, assigned)
             frame.variables[target.id] = assigned
         case ast.Tuple() | ast.List():
             for name, part in zip(target.elts, _parts(assigned, target.elts), strict=True):
@@ -37,7 +38,7 @@ def assign(frame: Frame, target: ast.expr, assigned: Value) -> None:
             if not isinstance(owner, Tensor):
                 replaced = set_item(owner, index, assigned)
                 if replaced is not owner and replaced != owner:
-                    assign(frame, target.value, replaced)
+                    keep_changed(frame, target.value, replaced)
 
 
 def _parts(assigned: Value, targets: list[ast.expr]) -> list[Value]:
