@@ -8,6 +8,7 @@ import pickle
 import threading
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from textwrap import dedent
 from types import ModuleType
 from typing import Any, Final
@@ -194,7 +195,9 @@ def state(instance: Any) -> dict[str, Any]:
     """Return an instance's own state, without the class."""
     own = dict(vars(instance)) if hasattr(instance, "__dict__") else {}
     return own | {
-        name: getattr(instance, name) for name in getattr(type(instance), "__slots__", ()) if name != "__weakref__"
+        name: getattr(instance, name, "absent")
+        for name in getattr(type(instance), "__slots__", ())
+        if name != "__weakref__"
     }
 
 
@@ -471,6 +474,38 @@ def test_a_foreign_value_is_left_alone(vendor: ModuleType) -> None:
     assert (first.n, second.n) == (4, 2)
     [row] = session.report()
     assert row.state == "overwritten"
+
+
+OF_N: Final[dict[str, Callable[[str], hookpatch.Patch]]] = {
+    "replace": lambda address: hookpatch.replace(f"{address}.n", 7),
+    "derive": lambda address: hookpatch.derive(f"{address}.n", lambda n: n + 100),
+    "remove": lambda address: hookpatch.remove(f"{address}.n"),
+}
+
+
+@pytest.mark.parametrize("way", ["copied", "deep copied", "pickled"])
+@pytest.mark.parametrize(("verb", "change"), [*product(OF_N, ["set"]), ("replace", "deleted"), ("derive", "deleted")])
+@pytest.mark.parametrize("name", [name for name in CLASSES if name != "Stated"])  # its __getstate__ reads the attribute
+def test_a_copy_has_the_value_of_other_code(name: str, verb: str, change: str, way: str, vendor: ModuleType) -> None:
+    """Copies made inside of changed and of unchanged instances are at the end what they are without a patch."""
+    cls = getattr(vendor, name)
+    instances = [cls() for _ in range(4)]
+    if name == "Bare":
+        for instance in instances:
+            instance.n = 5
+
+    def changed_and_copied(changed: Any, unchanged: Any) -> list[Any]:
+        if change == "set":
+            changed.n = 50
+        else:
+            del changed.n
+        return [changed, WAYS[way](changed), WAYS[way](unchanged)]
+
+    session = hookpatch.active(OF_N[verb](f"vendor:{name}()"), children="local").open()
+    inside = changed_and_copied(*instances[:2])
+    with pytest.warns(hookpatch.errors.DisplacedWarning):
+        session.close()
+    assert [*map(state, inside)] == [*map(state, changed_and_copied(*instances[2:]))]
 
 
 def test_remove(vendor: ModuleType) -> None:

@@ -73,9 +73,9 @@ def _reduce(name: str, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> A
 
 
 def _values(name: str, instance: Any) -> tuple[Any, Any] | None:
-    """Return our value in an instance and the original; None for an unpatched instance."""
+    """Return our value in an instance and the original; None for an unpatched instance, and over a foreign value."""
     patched = originals.get(InstanceSlot(instance, name).key)
-    return None if patched is None else (patched.slot.read(), patched.original)
+    return None if patched is None or patched.is_foreign else (patched.slot.read(), patched.original)
 
 
 def _without(name: str, state: Any, ours: Any, original: Any) -> Any:

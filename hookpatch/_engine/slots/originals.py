@@ -18,6 +18,9 @@ class PatchedSlot(Protocol):
     @property
     def original(self) -> Any: ...
 
+    @property
+    def is_foreign(self) -> bool: ...
+
 
 # The patched slots by key, kept by their sites. GIL: each change and each read is one operation.
 originals: Final[dict[tuple[Any, ...], PatchedSlot]] = {}
