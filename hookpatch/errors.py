@@ -7,8 +7,10 @@ Long because it is the public list of all errors and warnings, to be read from t
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
+from types import FrameType
 from typing import Any, Final
 
 importer: Callable[[str], Any] = import_module  # replaced at start-up by ``imports.fetch_ours``, see there
@@ -45,6 +47,29 @@ def one_line(text: str) -> str:
 def _escaped(character: str) -> str:
     is_plain = character.isprintable() or character in "\n\t"
     return character if is_plain else character.encode("unicode_escape").decode()
+
+
+def warn(warning: Warning, past: Sequence[str] = (), source: object = None) -> None:
+    """Make a warning at the line that led to hookpatch: a line of the program, of no library on the way.
+
+    Args:
+        past: the top-level names of further modules on the way.
+        source: the object that a ``ResourceWarning`` speaks of.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_within((*_ON_THE_WAY, *past), frame):
+        frame = frame.f_back
+    names = frame.f_globals
+    registry = names.setdefault("__warningregistry__", {})
+    place = frame.f_code.co_filename, frame.f_lineno, names.get("__name__", "<unknown>")
+    importer("warnings").warn_explicit(warning, None, *place, registry, source=source)
+
+
+_ON_THE_WAY: Final = ("hookpatch", "pluggy", "contextlib", "importlib")
+
+
+def _is_within(packages: Sequence[str], frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in packages
 
 
 def for_stderr(error: Exception) -> str:

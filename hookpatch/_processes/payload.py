@@ -94,7 +94,7 @@ class Payload:
     def warn(self) -> None:
         """Warn of the items missing in a child process about to start."""
         for item in self.not_carried.values():
-            starts.warn(f"a process starts without {item}")
+            starts.warn_of_child(f"a process starts without {item}")
 
 
 @final

@@ -128,7 +128,7 @@ def check(launch: Launch, blocks: Sequence[OpenBlock], open_keys: Set[int]) -> N
             raise NotCarriedError([str(lost)])
         if not is_meant:
             starts.lost(without(launch, lost))
-            starts.warn(f"a process starts without {lost}")
+            starts.warn_of_child(f"a process starts without {lost}")
 
 
 def missing(launch: Launch, blocks: Sequence[OpenBlock]) -> Iterator[tuple[OpenBlock, NotCarried | None, bool]]:

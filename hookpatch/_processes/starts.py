@@ -8,7 +8,6 @@ refuse the start, and stays until the process ends. Therefore a hook is added at
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Mapping, Set
 from types import FrameType
 from typing import Any, Final, NamedTuple
@@ -18,7 +17,7 @@ from hookpatch._bootstrap.program import MULTIPROCESSING
 from hookpatch._engine.patch.patch import Wrapper, wrap
 from hookpatch._session.ledger import Requested
 from hookpatch._session.own_patches import OwnPatches
-from hookpatch.errors import NotCarriedWarning
+from hookpatch.errors import NotCarriedWarning, warn
 
 PROGRAM: Final = "subprocess:Popen.__init__"
 EXEC: Final = "os.exec"  # an event
@@ -117,15 +116,12 @@ def lost(problem: str) -> None:
         listener(problem)
 
 
-def warn(message: str) -> None:
+def warn_of_child(message: str) -> None:
     """Warn of the lack of a child process, at the line that starts the process."""
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _STARTERS:
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, NotCarriedWarning, stacklevel=level)
+    warn(NotCarriedWarning(message), past=_STARTERS)
 
 
-_STARTERS: Final = ("hookpatch", "subprocess", "os", "pty", "asyncio", "concurrent", *MULTIPROCESSING)
+_STARTERS: Final = ("subprocess", "os", "pty", "asyncio", "concurrent", *MULTIPROCESSING)
 
 
 def call_before_start(hook: Callable[[Launch], None]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast, final
@@ -14,7 +13,7 @@ from hookpatch._session import task
 from hookpatch._session.ledger import Entry
 from hookpatch._session.span.closing import ClosingSession
 from hookpatch._session.span.leftovers import do_or_postpone, look_again, opened
-from hookpatch.errors import NeverOpenedWarning, SessionError
+from hookpatch.errors import NeverOpenedWarning, SessionError, warn
 
 if TYPE_CHECKING:
     from hookpatch._session.report import Report
@@ -187,11 +186,11 @@ class Session(ClosingSession):
             return
         if self._state == "new" and not self._may_stay_new:
             message = f"{self!r} was never opened: no patch was applied; use the session in a with statement"
-            warnings.warn(message, NeverOpenedWarning, stacklevel=2)
+            warn(NeverOpenedWarning(message))
         if self._state == "open":
             message = f"{self!r} was dropped unclosed; use it in a with statement"
             do_or_postpone(self.end)
-            warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
+            warn(ResourceWarning(message), source=self)
 
 
 @final

@@ -10,7 +10,6 @@ torch is not imported here, and all work waits until the program imports torch.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import Any, Final
@@ -27,7 +26,7 @@ from hookpatch._engine.slots.slot import inner
 from hookpatch._plugins.notify import Hearer, hearers
 from hookpatch._torch.needed import is_of_torch
 from hookpatch._torch.patches import carry, carry_again, carry_no_longer, may_carry_no_longer
-from hookpatch.errors import BypassWarning
+from hookpatch.errors import BypassWarning, warn
 from hookpatch.hookspecs import hookimpl
 
 _IS_OBJECT: Final = re.compile(r"___check_obj_id\(.*, (\d+)\)")  # torch's guard on the identity of an object
@@ -49,7 +48,7 @@ def hookpatch_changed(sites: Sequence[Site]) -> None:
                     "take methods of torch.Tensor for operators, and go past the patch or run it more than once; "
                     "patch the caller, or capture outside of the block"
                 )
-                warnings.warn(message, BypassWarning, stacklevel=1)
+                warn(BypassWarning(message))
     if (frames := imports.loaded("torch._dynamo.convert_frame")) is not None:
         _drop_compiled(frames, sites)
     if (scripting := imports.loaded("torch.jit._recursive")) is not None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -118,3 +121,60 @@ def test_slot_that_somebody_else_set_is_a_warning(vendor: ModuleType) -> None:
     assert [(entry.state, entry.reason) for entry in session.report()] == [
         ("overwritten", "other code wrote 3 into vendor:speed; the slot was left alone")
     ]
+
+
+PROGRAM = """\
+import contextlib, subprocess, sys
+import hookpatch, vendor
+
+def passing(wrapped, instance, args, kwargs):
+    return wrapped(*args, **kwargs)
+
+def given(x=1):
+    return x
+
+def failing():
+    return hookpatch.wrap("late:limit", passing)
+
+speak, local = vendor.speak, {"children": "local"}
+with hookpatch.active(hookpatch.replace("vendor:limit", 3), **local):  # PatchUnneededWarning
+    pass
+with contextlib.ExitStack() as stack:
+    one, two = hookpatch.replace("vendor:speak", given), hookpatch.wrap("vendor:speak", passing)
+    stack.enter_context(hookpatch.active(one, two, **local))  # PatchUnneededWarning
+with hookpatch.active(failing(), **local):
+    import late  # PatchFailedWarning
+session = hookpatch.active(hookpatch.replace("vendor:limit", 4), **local).open()
+vendor.limit = 5
+session.close()  # DisplacedWarning
+vendor.limit = 3
+with hookpatch.active(hookpatch.wrap("emial.mime:text", passing), **local):  # UnknownModuleWarning
+    pass
+hookpatch.active(hookpatch.replace("vendor:limit", 4), **local)  # NeverOpenedWarning
+session = hookpatch.active(hookpatch.replace("vendor:limit", 4), **local).open()
+del session  # ResourceWarning
+with hookpatch.active(hookpatch.wrap("vendor:speak", lambda wrapped, *rest: wrapped())):
+    subprocess.run([sys.executable, "-c", "pass"])  # NotCarriedWarning
+
+@hookpatch.active(hookpatch.replace("vendor:limit", 3), **local)
+def decorated():
+    return vendor.limit
+
+decorated()  # PatchUnneededWarning
+"""
+
+
+def test_each_warning_names_a_line_of_the_program(tmp_path: Path) -> None:
+    """No warning points into hookpatch or contextlib: a program's log would name a line that nobody can change."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "vendor.py").write_text("limit = 3\ndef speak(x=0): return x\n")
+    (tmp_path / "late.py").write_text("limit = 3\n")
+    run = subprocess.run(
+        [sys.executable, "-W", "always", "program.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    marks = [
+        (number, line.partition("  # ")[2]) for number, line in enumerate(PROGRAM.splitlines(), 1) if "  # " in line
+    ]
+    found = re.findall(r"^(\S+):(\d+): (?:hookpatch\.errors\.)?(\w+Warning): ", run.stderr, re.MULTILINE)
+    assert [(int(line), name) for path, line, name in found] == marks, run.stderr
+    assert {Path(path).name for path, _, _ in found} == {"program.py"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,7 +21,7 @@ from hookpatch._engine.slots.part import ClassSlot
 from hookpatch._engine.slots.slot import Slot, inner
 from hookpatch._session.ledger import Entry, Requested, State
 from hookpatch._session.lifecycle import overwritten
-from hookpatch.errors import DisplacedWarning, HookpatchWarning, PatchFailedWarning
+from hookpatch.errors import DisplacedWarning, HookpatchWarning, PatchFailedWarning, warn
 
 if TYPE_CHECKING:
     from hookpatch._engine.instances.exchange import Exchange
@@ -48,7 +47,7 @@ class AppliedLayer:
             return None
         self.entry.become("failed", f"no longer applied: {error}")
         message = f"{self.layer.patch.address} of {self.layer.owner}: {self.entry.reason}"
-        return partial(warnings.warn, message, PatchFailedWarning, stacklevel=2)
+        return partial(warn, PatchFailedWarning(message))
 
     def without_effect(self, reason: str) -> None:
         """Note why the layer, or an injected argument, has no effect; an empty text if all is in effect."""
@@ -109,7 +108,7 @@ class AppliedLayer:
         self.site.restore(self.layer, note, partial(_on_restored, ref(entry)))
         if entry.state in ("overwritten", "displaced"):
             message = f"{request.patch.address} of {request.owner}: {entry.reason}"
-            warnings.warn(message, DisplacedWarning, stacklevel=2)
+            warn(DisplacedWarning(message))
 
 
 def _nothing() -> None: ...

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -30,7 +29,7 @@ from hookpatch._session.ledger import Entry
 from hookpatch._session.lifecycle.applied import AppliedInstances, AppliedLayer, undo
 from hookpatch._session.lifecycle.layers import LayersLifecycle, forget
 from hookpatch._session.lifecycle.lifecycle import Formers
-from hookpatch.errors import HookpatchError, PatchFailedWarning
+from hookpatch.errors import HookpatchError, PatchFailedWarning, warn
 
 _OUTSIDE: Final = 1  # of the layers that notice new instances: a new __init__ of a later session lies inside
 
@@ -159,7 +158,7 @@ class InstancesLifecycle(LayersLifecycle):
         for problem in refused:
             message = f"not patched: instances of a class made inside: {problem}"
             applied.entry.warnings = (*applied.entry.warnings, message)
-            warnings.warn(message, PatchFailedWarning, stacklevel=4)
+            warn(PatchFailedWarning(message))
 
     def _await_home(self, name: str) -> None:
         """Apply the patch after the import of the module with the object given as of=."""
@@ -266,7 +265,7 @@ class InstancesLifecycle(LayersLifecycle):
             if is_interrupt(error):
                 raise
             message = f"not patched: an instance made just now: {error}"
-            warnings.warn(message, PatchFailedWarning, stacklevel=4)
+            warn(PatchFailedWarning(message))
 
     # --- restored
 
@@ -290,4 +289,4 @@ class InstancesLifecycle(LayersLifecycle):
 def _notify(sites: list[Site]) -> None:
     """Notify the plugins that sites have changed, amid foreign code."""
     for failure in notify.sites_changed(sites):
-        warnings.warn(str(failure), PatchFailedWarning, stacklevel=5)
+        warn(PatchFailedWarning(str(failure)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -22,7 +21,7 @@ from hookpatch._session import task
 from hookpatch._session.ledger import Entry
 from hookpatch._session.lifecycle.applied import AppliedLayer, AwaitsLibrary, undo
 from hookpatch._session.lifecycle.lifecycle import Formers, Lifecycle
-from hookpatch.errors import DriftWarning, PatchUnneededWarning
+from hookpatch.errors import DriftWarning, PatchUnneededWarning, warn
 
 
 class LayersLifecycle(Lifecycle):
@@ -85,7 +84,7 @@ class LayersLifecycle(Lifecycle):
         for hidden, by in newly_hidden(applied.site, applied.layer):
             if not by.is_meant:
                 message = f"{hidden.patch.address} of {hidden.owner}: {by.text}"
-                warnings.warn(message, PatchUnneededWarning, stacklevel=3)
+                warn(PatchUnneededWarning(message))
 
     def _watch_further(self, watch: imports.Watch) -> None:
         """Begin to watch other modules than the target's, until the end of the session."""

@@ -5,7 +5,6 @@ Each kind of target has a subclass in a file of its own. The subclass applies th
 
 from __future__ import annotations
 
-import warnings
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -27,6 +26,7 @@ from hookpatch.errors import (
     PatchFailedWarning,
     PatchUnneededWarning,
     for_stderr,
+    warn,
 )
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Lifecycle:
             self._late = late
             self._apply(module, anew=not late)
             for failure in notify.sites_changed(self.touched):
-                warnings.warn(str(failure), PatchFailedWarning, stacklevel=2)
+                warn(PatchFailedWarning(str(failure)))
         except HookpatchError as error:
             fail_late(self._next_entry(), self._policy, error, is_late=bool(late))
         finally:
@@ -180,7 +180,7 @@ class Lifecycle:
 
     def _warn(self, reason: str, message: str, kind: type[HookpatchWarning]) -> None:
         self._warnings = (*self._warnings, reason)
-        warnings.warn(message, kind, stacklevel=3)
+        warn(kind(message))
 
     def _next_entry(self) -> Entry:
         """Return the waiting entry, or a new entry for a module imported more than once."""
@@ -220,4 +220,4 @@ def fail_late(entry: Entry, policy: Policy, error: HookpatchError, is_late: bool
     patch = entry.request.patch
     if patch.required and policy == "exit" and not (is_late or imports.how_late(patch.module)):
         raise refusal(for_stderr(error)) from error
-    warnings.warn(f"not patched: {error}", PatchFailedWarning, stacklevel=3)
+    warn(PatchFailedWarning(f"not patched: {error}"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
@@ -26,7 +25,7 @@ from hookpatch._session.lifecycle.applied import AppliedLayer
 from hookpatch._session.lifecycle.everywhere import reach
 from hookpatch._session.lifecycle.layers import LayersLifecycle
 from hookpatch._session.lifecycle.prepared import Prepared, is_usual, keep, prepared
-from hookpatch.errors import HookpatchError, PatchUnneededWarning
+from hookpatch.errors import HookpatchError, PatchUnneededWarning, warn
 
 _NOWHERE: Final = "no module that only_in= and except_in= allow holds the target"
 
@@ -169,7 +168,7 @@ class SlotLifecycle(LayersLifecycle):
         is_of_value = patch.verb not in GIVING_VERBS  # an argument may take effect later, when another patch ends
         if words is None and is_of_value and layer.without_effect and site.layers == (layer,):
             message = f"{patch.address} of {layer.owner}: {layer.without_effect}"
-            warnings.warn(message, PatchUnneededWarning, stacklevel=3)
+            warn(PatchUnneededWarning(message))
         self._warn_of_hidden(applied)
 
     def _note(self, applied: AppliedLayer, original: object, words: str | None = None) -> None:

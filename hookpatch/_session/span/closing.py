@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from functools import partial
 
@@ -22,6 +21,7 @@ from hookpatch.errors import (
     RestoreError,
     TooFewMatchesWarning,
     UnknownModuleWarning,
+    warn,
 )
 
 interrupts.takers.add(__file__)
@@ -76,7 +76,7 @@ class ClosingSession(SessionAgain):
             outlived = _in_words(keeping, f"made inside the block, keeps its patches of {', '.join(names)}")
             messages.append(OutlivedWarning(outlived))
         for message in messages:
-            warnings.warn(message, stacklevel=6)
+            warn(message)
         if too_few:
             raise CallsError(too_few)
 
