@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
 .PHONY: help demo test test-rest test-all check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
-	interrupts silent launchers bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore bench-wild bench-audit bench-adopt pictures docs \
+	interrupts silent launchers bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore bench-wild bench-audit bench-audit-cost bench-adopt pictures docs \
 	gallery plugins-table road bench-onnx matrix-onnx
 
 help: ## this list
@@ -96,6 +96,11 @@ bench-wild: $(INSTALLED) ## collections of patches by others, beside their ports
 # Programs that frameworks patch, and some that only import: installs them from a package index; ten minutes.
 bench-audit: $(INSTALLED) ## what hookpatch audit finds, beside the truth
 	@$(BIN)/python tests/benchmarks/audit.py docs/audit.md
+
+# RUNS=3 for a quick look; each run imports torch and transformers twice.
+RUNS ?= 9
+bench-audit-cost: $(INSTALLED) ## what hookpatch audit costs a program's start
+	@$(BIN)/python tests/benchmarks/audit_cost.py $(RUNS)
 
 bench-adopt: $(INSTALLED) ## plugins of adopt, beside patches by hand
 	@$(BIN)/python tests/benchmarks/adopt.py docs/how-to/adopt.md
