@@ -9,11 +9,12 @@ from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.signatures import takes
 from hookpatch._engine.calls.trampoline import copy_with_code, is_changed_in_place
 from hookpatch._engine.lock.drift import Drift
+from hookpatch._engine.patch.patch import NOT_NEEDED
 from hookpatch._engine.patch.versions import check_requirement, unneeded
 from hookpatch._engine.site.reach import DECORATED
 from hookpatch._engine.site.stand_in import binds
 from hookpatch._engine.slots.function import FunctionSlot, innermost
-from hookpatch._engine.slots.guard import check_call, check_kept, getter_of, proxied, unchecked
+from hookpatch._engine.slots.guard import check_call, check_kept, getter_of, is_there, proxied, unchecked
 from hookpatch._engine.slots.originals import beneath, own_beneath
 from hookpatch._engine.slots.resolve import seen_from
 from hookpatch._engine.slots.slot import Slot, inner
@@ -42,9 +43,11 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
     outcome = by_version(requested)
     if requested.patch.is_rule:
         return outcome if outcome.state != "waiting" else _by_matches(requested, drift)
+    if requested.patch.source is not None:  # read in the child process: the source may need an import
+        return outcome
     patch, owner, warnings = requested.patch, requested.owner, outcome.warnings
     module = None if patch.module is None else imports.loaded(patch.module)
-    function = None
+    function = reason = None
     if outcome.state != "waiting" or (module is None and patch.module is not None):  # the import is running
         return outcome
     try:
@@ -61,19 +64,20 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
                 is_in_place = patch.reach == "everywhere" and not referents and type(value) is FunctionType
                 function = value if is_in_place else None
                 _check_signature(requested, slot)
+                reason = NOT_NEEDED if patch.is_for_absent and is_there(slot, own_beneath(slot)) else None
             warnings = (*warnings, *proxied(patch, value))
             if patch.verb == "edit":
                 warnings = (*warnings, *_check_edit(requested, slot))
-            if drift is not None and (reason := drift.compare(patch, slot, owner)) is not None:
+            if drift is not None and (change := drift.compare(patch, slot, owner)) is not None:
                 if drift.policy == "skip":
-                    return Outcome("skipped", reason, warnings=warnings)
-                warnings = (*warnings, reason)
+                    return Outcome("skipped", change, warnings=warnings)
+                warnings = (*warnings, change)
     except ApplyError as error:
         return _refused(requested, error, warnings)
     # A factory's result or a module's source decides: no process of the user runs the factory or the changed source.
     if patch.verb in ("derive", "enter") or patch.is_of_source:
         return Outcome("waiting", warnings=warnings, function=function)
-    return Outcome("applied", warnings=warnings, function=function)
+    return Outcome("applied", reason, warnings=warnings, function=function)
 
 
 def _by_matches(requested: Requested, drift: Drift | None) -> Outcome:

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from hookpatch._engine.lock.drift import Drift
 from hookpatch._engine.patch.module_lookup import matching_modules
-from hookpatch._engine.patch.patch import Patch, Verb
+from hookpatch._engine.patch.patch import NOT_NEEDED, Patch, Verb
 from hookpatch._engine.patch.target import Target
 from hookpatch._engine.site.sites import patched
 from hookpatch._engine.slots.function import FunctionSlot
@@ -160,7 +160,7 @@ def _outcome(
         never = f"{patch.module} was imported without a notice to hookpatch"
         return imported or Outcome("waiting", entry.shortfall or (entry.reason if patch.is_rule else never))
     if entry.state == "applied":
-        reason = entry.reason if patch.is_rule else None
+        reason = entry.reason if patch.is_rule else NOT_NEEDED if entry.is_needless else None
         return Outcome("applied", reason, warnings=entry.doubts, depth=depths.get((place, patch.address)))
     state: Any = entry.state
     return Outcome(state, short(request, entry.reason), entry.error)

@@ -8,7 +8,7 @@ from time import time
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, final
 
 from hookpatch._bootstrap import imports
-from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.patch.patch import NOT_NEEDED, Patch
 from hookpatch._engine.site.call_count import Tally
 
 State: TypeAlias = Literal[
@@ -124,9 +124,20 @@ class Entry:
     ended_at: float | None = None
 
     @property
+    def is_needless(self) -> bool:
+        """True if a patch that adds a name found the name there."""
+        return self.without_effect == NOT_NEEDED
+
+    @property
+    def explanation(self) -> str | None:
+        """The reason of the state; for a needless patch, that the name is there."""
+        return NOT_NEEDED if self.reason is None and self.is_needless else self.reason
+
+    @property
     def doubts(self) -> tuple[str, ...]:
         """The warnings, and where and why the patch has no effect."""
-        return (*self.warnings, *filter(None, (self.without_effect, self.overridden, self.left_out)), *self.differing)
+        effect = "" if self.is_needless else self.without_effect
+        return (*self.warnings, *filter(None, (effect, self.overridden, self.left_out)), *self.differing)
 
     @property
     def keeps_on(self) -> bool:

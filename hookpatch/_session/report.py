@@ -175,7 +175,7 @@ def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
     entries = list(entries)
     compare(entries)
     if look:
-        applied = [entry for entry in entries if entry.state == "applied"]
+        applied = [entry for entry in entries if entry.state == "applied" and not entry.is_needless]
         sought = [(entry, _sought_object(entry)) for entry in applied]
         _look_for_stale([(entry, original) for entry, original in sought if is_recognisable(original)])
         for entry in applied:
@@ -277,7 +277,7 @@ def _patch_report(entry: Entry, is_first: bool) -> PatchReport:
     of_request = {name: getattr(request, name) for name in ("plugin", "distribution", "stays")}
     of_patch = {name: getattr(request.patch, name) for name in _OF_PATCH}
     of_entry = {name: getattr(entry, name) for name in _OF_ENTRY}
-    of_entry["warnings"] = entry.doubts
+    of_entry["warnings"], of_entry["reason"] = entry.doubts, entry.explanation
     notes = _notes(request.home) if is_first and request.home is not None else ()
     return PatchReport(target=request.patch.address, calls=calls, notes=notes, **of_request, **of_patch, **of_entry)
 

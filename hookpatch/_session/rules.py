@@ -161,7 +161,7 @@ class Rule:
             self._has_looked = True
             for base in bases_of(self._target, name, module):
                 self._bases[id(base)] = ref(base)
-            for match in matches_in(self._target, name, module, self._patch.add):
+            for match in matches_in(self._target, name, module, bool(self._patch.add)):
                 is_reached = self._is_reached(match, values)  # asked of a known match, too: notes a reloaded object
                 if is_reached or match.key in self._matches or match.key in new or match.target in addresses:
                     continue

@@ -704,10 +704,6 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "only": (lambda: hookpatch.wrap("m:*", louder, only=3), "only= is an int, not a function"),  # type: ignore[arg-type]
     "both": (lambda: hookpatch.replace("m:*", 1, source="n:*"), "takes a value or source=, not both"),  # type: ignore[call-overload]
     "neither": (lambda: hookpatch.replace("m:*"), "takes a value or source=, not neither"),  # type: ignore[call-overload]
-    "source of one": (
-        lambda: hookpatch.replace("m:a", source="n:a"),
-        "source= takes names from one place to another by",
-    ),
     "more stars": (lambda: hookpatch.replace("m:*", source="n.*:*"), "source='n.*:*' has more '*' than m:*"),
     "instances": (
         lambda: hookpatch.replace("m:*", source="n:C().x"),

@@ -59,6 +59,8 @@ patches: list[hookpatch.Patch] = [
     hookpatch.wrap("m.*:*Norm.forward", louder, matches=3, only=callable),
     hookpatch.remove("m:table[*]", matches=">=1,<3"),
     hookpatch.replace("m:*", source="n:*", only=callable),
+    hookpatch.replace("m:{a,b}", len, add="absent"),
+    hookpatch.replace("m:f", source="n:g", add=True),
     hookpatch.replace("m:f", len, callers=["shop.*", "cart"]),
     hookpatch.replace(hookpatch.Target.item({}, "key"), 1, upstream="https://example.org"),
     hookpatch.derive(hookpatch.Target("m:REGISTRY['key']"), subclass),

@@ -40,9 +40,11 @@ Entered: TypeAlias = Callable[[ModuleType], AbstractContextManager[object]]
 Verb: TypeAlias = Literal["wrap", "inject", "default", "replace", "derive", "remove", "edit", "enter", "transform"]
 Reach: TypeAlias = Literal["slot", "everywhere"]
 Scope: TypeAlias = Literal["process", "task"]
+Add: TypeAlias = Literal["absent"] | bool
 
 GIVING_VERBS: Final = frozenset({"inject", "default"})  # pass arguments to calls
 CALL_VERBS: Final = frozenset({"wrap", *GIVING_VERBS})
+NOT_NEEDED: Final = "not needed: already there"
 MAKING_VERBS: Final = frozenset({"derive", "edit", "transform"})  # make a value of the value below
 
 
@@ -111,9 +113,9 @@ class Patch(_SessionValues):
         why, upstream, until, required_calls, check_signature: likewise.
         expects: for ``wrap``, names of parameters that the target must have.
         by_mapping: for ``inject`` and ``default``, names of arguments given in a mapping, none a misspelt option.
-        add: for ``replace``, True if the name or key may be absent.
+        add: for ``replace``, True if the name or key may be absent; ``"absent"`` if an existing one stays.
         matches, only: see ``Facts``.
-        source: for ``replace`` by a rule, the address of the values.
+        source: for ``replace``, the address of the value, or for a rule of the values.
         rule: the address of the rule, or of the edited class, for the patch of one of its matches.
         reload: for the source of a module, True if the module is executed anew on entering and at the end.
         keep: for the source of a module, True if a block may leave the module as it is.
@@ -140,7 +142,7 @@ class Patch(_SessionValues):
     check_signature: bool = True
     expects: tuple[str, ...] = ()
     by_mapping: tuple[str, ...] = ()
-    add: bool = False
+    add: Add = False
     matches: int | str | None = None
     only: Callable[[Any], object] | None = None
     source: str | None = None
@@ -158,6 +160,11 @@ class Patch(_SessionValues):
         """Return the patch of a match of this rule."""
         of_one: dict[str, Any] = {"target": target, "module": target.module, "change": change, "rule": self.address}
         return dataclasses.replace(self, **of_one, matches=None, only=None, source=None)
+
+    @property
+    def is_for_absent(self) -> bool:
+        """True if the patch adds a name or key, and leaves an existing one alone."""
+        return self.add == "absent"
 
     def written_out(self) -> tuple[Patch, ...]:
         """Return the patch of each address named by braces; the patch itself, if the address has no braces."""
@@ -310,30 +317,34 @@ def default(target: str | Target, arguments: Mapping[str, Any] | None = None, /,
 
 
 @overload
-def replace(target: str | Target, value: object, *, add: bool = False, **facts: Unpack[Facts]) -> Patch: ...
+def replace(target: str | Target, value: object, *, add: Add = False, **facts: Unpack[Facts]) -> Patch: ...
 @overload
-def replace(target: str | Target, *, source: str, add: bool = False, **facts: Unpack[Facts]) -> Patch: ...
+def replace(target: str | Target, *, source: str, add: Add = False, **facts: Unpack[Facts]) -> Patch: ...
 def replace(
-    target: str | Target, value: object = _MISSING, *, source: str | None = None, add: bool = False, **facts: Any
+    target: str | Target, value: object = _MISSING, *, source: str | None = None, add: Add = False, **facts: Any
 ) -> Patch:
     """Return a patch that puts ``value`` into the slot at ``target``.
 
     Args:
         target: the address.
         value: the new value of the slot.
-        source: in place of ``value``, for a rule: the address of the values, for example ``"torch_npu.npu:*"``. Each
-            ``*`` is replaced by the text matched by a ``*`` of the target. The module of the source is imported when
-            the target's module is.
+        source: in place of ``value``: the address of the value, read when the patch is applied. The module of the
+            source is imported when the target's module is. For a rule, for example ``"torch_npu.npu:*"``: each ``*``
+            is replaced by the text matched by a ``*`` of the target.
         add: True to add a name or key that is absent, without which the patch is refused. A name that the owner
-            inherits, or may fetch by a ``__getattr__``, is not absent.
+            inherits, or may fetch by a ``__getattr__``, is not absent. ``"absent"``: add the name or key where it is
+            absent, and leave it alone where it is there.
         **facts: see ``Facts``.
 
     Raises:
         TargetSyntaxError: the address cannot be read.
         PatchError: neither or both of ``value`` and ``source`` are given, or an option is invalid.
     """
-    if not isinstance(add, bool):
-        raise PatchError("replace", f"add= is {a_kind(add)}, not True or False")
+    if not (isinstance(add, bool) or add == "absent"):
+        given = repr(add) if isinstance(add, str) else a_kind(add)
+        raise PatchError("replace", f"add= is {given}, and none of True, False and 'absent'")
+    if add == "absent" and facts.get("reach", "slot") != "slot":
+        raise PatchError("replace", "takes add='absent' for one slot: no other place holds an absent name")
     if add and facts.get("callers"):
         raise PatchError("replace", "takes add= or callers=, not both: a new name has no callers yet")
     if (value is _MISSING) == (source is None):
@@ -345,16 +356,12 @@ def replace(
 
 
 def _check_source(patch: Patch, source: str) -> None:
-    target = Target(source)
-    if patch.target is None or not patch.is_rule:
-        problem = f"source= takes names from one place to another by a rule, and {patch.address} is no rule"
-        raise PatchError("replace", f"{problem}; give the value itself, or write derive(target, factory)")
+    target, named = Target(source), patch.target.written_out if patch.target is not None else ()
     if target.of_instances or "+" in source:
         raise PatchError("replace", f"source={source!r} has a sign that stands for no name: write names and '*'")
     if target.written_out:
         raise PatchError("replace", f"source={source!r} has braces; write '*', which takes each name of the target's")
-    texts = patch.target.written_out[0].texts if patch.target.written_out else "*" * patch.address.count("*")
-    if source.count("*") > len(texts):
+    if source.count("*") > (len(named[0].texts) if named else patch.address.count("*")):
         raise PatchError("replace", f"source={source!r} has more '*' than {patch.address}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from types import ModuleType
 from typing import Final
@@ -54,6 +55,22 @@ def patch_of(rule: Patch, match: Match, owner: object) -> Patch | str:
                 raise ApplyError(rule.address, owner, problem) from error
             return f"is missing in the source: {source}"
     return rule.of_match(match.target, change)
+
+
+def with_value_of_source(patch: Patch, owner: object) -> Patch:
+    """Return a patch of one slot with the value at the address of its source.
+
+    Raises:
+        ApplyError: the address leads nowhere.
+    """
+    assert patch.source is not None  # the caller has checked
+    assert patch.target is not None  # the verb has checked
+    try:
+        return replace(patch, change=value_of(Target(patch.source), patch.target, owner))
+    except TargetNotFound as error:
+        is_import = isinstance(error.__cause__, ImportError)
+        problem = f"cannot be imported: {error.__cause__}" if is_import else f"leads nowhere: {error.problem}"
+        raise ApplyError(patch.address, owner, f"the source {patch.source} {problem}") from error
 
 
 def too_few(rule: Patch, count: int, bounds: Bounds, near: Iterable[tuple[str, str]]) -> str:

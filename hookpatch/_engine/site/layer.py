@@ -18,10 +18,10 @@ from hookpatch._engine.calls.giving import Given, defaulting, injecting
 from hookpatch._engine.calls.signatures import takes
 from hookpatch._engine.calls.torchscript import GIVES_ALL
 from hookpatch._engine.calls.trampoline import pass_through
-from hookpatch._engine.patch.patch import GIVING_VERBS, MAKING_VERBS, Patch, Wrapper
+from hookpatch._engine.patch.patch import GIVING_VERBS, MAKING_VERBS, NOT_NEEDED, Patch, Wrapper
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
-from hookpatch._engine.slots.guard import called, check_call, check_value
+from hookpatch._engine.slots.guard import called, check_call, check_value, is_there
 from hookpatch._engine.slots.originals import beneath
 from hookpatch._engine.slots.slot import ABSENT, Slot, alike, inner
 
@@ -160,6 +160,9 @@ class Layer:
         Raises:
             SignatureError: the derived value does not take the calls that the original takes.
         """
+        if self.patch.is_for_absent and is_there(slot, below):
+            self._note_effect(NOT_NEEDED)
+            return below
         if self.patch.verb == "replace":
             is_itself = isinstance(slot, FunctionSlot) and inner(self.patch.change) is slot.owner
             change = below if is_itself else self.patch.change  # code in place calls the value below, not itself

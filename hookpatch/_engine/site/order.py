@@ -108,6 +108,8 @@ def _hides(outer: Layer, inner: Layer) -> bool:
     """Return True if a layer keeps some calls from an inner layer."""
     if outer.ended or outer.is_left_out or outer.patch.verb not in ("replace", "remove"):
         return False
+    if outer.patch.is_for_absent:
+        return False
     is_for_others = outer.only is not None and inner.only is not None and not outer.only.meets(inner.only)
     return outer.patch.may_meet(inner.patch) and not is_for_others
 
@@ -136,6 +138,8 @@ def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
         return  # the edited lines decide
     if not outer.patch.may_meet(inner.patch):
         return
+    if outer.patch.is_for_absent or inner.patch.is_for_absent:
+        return  # an existing value stays
     if not outer.is_for_all_of(inner):
         return  # other objects get the inner layer's value
     if outer.wraps or inner.wraps:

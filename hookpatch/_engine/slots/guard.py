@@ -30,6 +30,8 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
     # A value to be replaced is not read from a module's __getattr__: the read would import a lazy module.
     is_put = patch.verb == "replace" and not patch.is_around_calls
     original = own if own is not ABSENT or is_put else slot.inherited()
+    if patch.is_for_absent and is_there(slot, own):
+        return
     # In a slot with layers another layer may have added the value: the site checks.
     if original is ABSENT and slot.key not in originals:
         if patch.verb != "replace":
@@ -57,6 +59,11 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
     in_place = patch.reach == "everywhere" and not patch.is_narrowed and type(getter_of(own)) is FunctionType
     if patch.is_around_calls and slot.key not in originals and not in_place:
         check_callable(patch, slot, original, owner)
+
+
+def is_there(slot: Slot, own: object) -> bool:
+    """Return True if an owner has a value in a slot, inherits it, or fetches it now by a ``__getattr__``."""
+    return own is not ABSENT or slot.inherited() is not ABSENT
 
 
 def _may_exist(slot: Slot) -> bool:

@@ -55,12 +55,14 @@ class InstancesLifecycle(LayersLifecycle):
     def check(self) -> list[Any]:
         """See ``Lifecycle``."""
         super().check()
-        patch = self._request.patch
+        patch = self._patch
         module = imports.present(patch.module) if patch.module is not None else None
         if not patch.required or (module is None and patch.module is not None):
             return []
         try:
             guard.check_patch(patch, self._scope, self._owner)
+            self._take_source()
+            patch = self._patch
             if prepare.awaited_module(patch) is None:
                 prepare.check(patch, module, self._owner)
             if self._drift is not None and self._drift.policy == "error":
@@ -72,7 +74,7 @@ class InstancesLifecycle(LayersLifecycle):
 
     @property
     def _target(self) -> Target:
-        target = self._request.patch.target
+        target = self._patch.target
         assert target is not None  # has the step ``()``
         return target
 
@@ -82,7 +84,8 @@ class InstancesLifecycle(LayersLifecycle):
         """Apply the patch to the instances of a class: to methods in the class, to values in each instance."""
         if self._drift is not None and self._is_skipped(seen_from(self._target, module, self._owner)):
             return
-        patch = self._request.patch
+        self._take_source()
+        patch = self._patch
         home = module if isinstance(patch.of, Target) and patch.of.module == patch.module else self._home
         if home is None and (name := prepare.awaited_module(patch)) is not None:
             self._await_home(name)
@@ -122,7 +125,7 @@ class InstancesLifecycle(LayersLifecycle):
             slot = AttributeSlot(owner, of_instances.name)
             only = prepare.OnlyFor(of_instances.meant, owner, of_instances.name)
             try:
-                guard.check_slot(self._request.patch, slot, own_beneath(slot), self._owner)
+                guard.check_slot(self._patch, slot, own_beneath(slot), self._owner)
                 placed, tally = self._layer(site_at(slot), only, applied.entry.tally)
                 self._lay_quietly(applied, placed, tally)
                 self._warn_of_hidden(placed)
@@ -162,7 +165,7 @@ class InstancesLifecycle(LayersLifecycle):
 
     def _await_home(self, name: str) -> None:
         """Apply the patch after the import of the module with the object given as of=."""
-        of_class = self._request.patch.module
+        of_class = self._patch.module
         self._entry.become("waiting", f"of= is in {name}, which is not imported")
 
         def arrive(home: ModuleType) -> None:
@@ -203,7 +206,7 @@ class InstancesLifecycle(LayersLifecycle):
     def _lay_instance(self, instances: AppliedInstances, slot: Slot) -> Callable[[], None]:
         """Apply the patch to an instance; return the function that forgets the layer of a dead instance."""
         self._hook_copies(instances)
-        patch, of_instances = self._request.patch, instances.living.of
+        patch, of_instances = self._patch, instances.living.of
         if of_instances.in_class:
             patch = prepare.for_instance(patch, slot.owner)
         applied, tally = self._layer(site_at(slot), tally=instances.entry.tally, patch=patch)
@@ -241,7 +244,7 @@ class InstancesLifecycle(LayersLifecycle):
     def _hook(self, instances: AppliedInstances, hooks: Iterable[tuple[Slot, Patch]]) -> None:
         """Apply hookpatch's own patches, which notice new instances."""
         # An owner of their own, in conflict with no other owner.
-        owner = f"hookpatch for {self._request.patch.address} ({-self._rank[1]}) of {self._owner}"
+        owner = f"hookpatch for {self._patch.address} ({-self._rank[1]}) of {self._owner}"
         for slot, hook in hooks:
             site = site_at(slot)
             instances.hooks.add(site)

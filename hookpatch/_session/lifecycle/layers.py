@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from types import ModuleType
 from typing import Any, Final
 
 from hookpatch._bootstrap import imports
@@ -33,7 +34,7 @@ class LayersLifecycle(Lifecycle):
         super().__init__(*arguments, **options)
         self._placed: Final[dict[Site, AppliedLayer]] = {}
         self._further_watch: imports.Watch | None = None  # of other modules than the target's
-        making = self._request.patch.verb in MAKING_VERBS
+        making = self._patch.verb in MAKING_VERBS
         self._derived: Final[dict[int, tuple[Any, Any]] | None] = {} if making else None
 
     @property
@@ -41,13 +42,32 @@ class LayersLifecycle(Lifecycle):
         """The sites of the patch's layers, for notifying plugins; empty for a patch of hookpatch itself."""
         return [] if self._request.plugin == "hookpatch" else list(self._placed)
 
+    # --- the value of a source
+
+    def _take_source(self) -> None:
+        """Read the value of ``source=``; raise ApplyError if the address leads nowhere."""
+        if self._patch.source is not None:
+            with imports.for_ourselves():
+                from hookpatch._engine.rules.expand import with_value_of_source  # few patches have a source
+            self._patch = with_value_of_source(self._patch, self._owner)
+
+    def arrive(self, module: ModuleType | None, late: str = "") -> None:
+        """See ``Lifecycle``. A source that may import the target's package waits for the end of the import."""
+        source, name = (self._patch.source or "").partition(":")[0], str(self._patch.module)
+        package = name.partition(".")[0]
+        is_begun = not source or imports.loaded(source) is not None or self._further_watch is not None
+        if is_begun or name == package or imports.present(package) is not None:
+            super().arrive(module, late)
+        else:
+            self._watch_further(imports.Watch(package, lambda _: self.arrive(imports.present(name), late)))
+
     # --- a layer: made, noted, applied
 
     def _layer(
         self, site: Site, only: Only | None = None, tally: Tally | None = None, patch: Patch | None = None
     ) -> tuple[AppliedLayer, Tally | None]:
         """Return a layer of the patch over a site, not applied yet, and its tally."""
-        request, patch = self._request, patch or self._request.patch
+        request, patch = self._request, patch or self._patch
         gate: Gate | None = partial(task.only_inside, self._rank[0]) if self._scope == "task" else None
         if only is not None:
             gate = partial(_only, only, gate)
@@ -103,7 +123,7 @@ class LayersLifecycle(Lifecycle):
 
     def _is_skipped(self, slot: Slot) -> bool:
         """Compare a slot with the lock file; return True if the patch is left out because the slot has changed."""
-        patch = self._request.patch
+        patch = self._patch
         if self._drift is None or (reason := self._drift.compare(patch, slot, self._owner)) is None:
             return False
         if self._drift.policy == "skip":
@@ -119,7 +139,7 @@ class LayersLifecycle(Lifecycle):
             self._further_watch.cancel()
         touched += self.touched
         placed = list(self._placed.values())
-        is_everywhere = self._request.patch.reach == "everywhere"
+        is_everywhere = self._patch.reach == "everywhere"
         for site, entry in [(applied.site, applied.entry) for applied in placed if is_everywhere]:
             if entry is not None and entry.original is not None:
                 own = entry.original

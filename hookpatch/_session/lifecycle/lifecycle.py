@@ -46,8 +46,8 @@ class Lifecycle:
     """
 
     __slots__ = (
-        *("_count", "_drift", "_ended", "_entry", "_late", "_ledger", "_owner", "_policy", "_rank", "_request"),
-        *("_scope", "_warnings", "_watch"),
+        *("_count", "_drift", "_ended", "_entry", "_late", "_ledger", "_owner", "_patch", "_policy", "_rank"),
+        *("_request", "_scope", "_warnings", "_watch"),
     )
 
     def __init__(
@@ -61,6 +61,7 @@ class Lifecycle:
         drift: Drift | None = None,
     ) -> None:
         self._request: Final = request
+        self._patch = request.patch  # with source=, the patch with the value found
         self._owner: Final = request.owner
         self._rank: Final = rank
         self._ledger: Final = ledger

@@ -193,7 +193,7 @@ class Prepared:
 
 def is_usual(patch: Patch) -> bool:
     """Return True if no option of the patch asks for more than the slot and the slot's present value."""
-    if patch.callers or patch.required_calls or not patch.check_signature:
+    if patch.callers or patch.required_calls or not patch.check_signature or patch.source or patch.is_for_absent:
         return False
     return patch.verb in CALL_VERBS or (patch.verb == "replace" and type(patch.change) is not cached_property)
 

@@ -40,7 +40,7 @@ class SlotLifecycle(LayersLifecycle):
     def check(self) -> list[Any]:
         """See ``Lifecycle``."""
         super().check()
-        patch = self._request.patch
+        patch = self._patch
         module = imports.present(patch.module) if patch.module is not None else None
         if not patch.required or (module is None and patch.module is not None) or self._prepared(module) is not None:
             return []
@@ -54,7 +54,7 @@ class SlotLifecycle(LayersLifecycle):
     def _check_target(self, module: ModuleType | None) -> list[Any]:
         slot, _, everywhere = self._checked_slot(module, anew=False)
         if self._drift is not None and self._drift.policy == "error":
-            self._drift.compare(self._request.patch, slot, self._owner)
+            self._drift.compare(self._patch, slot, self._owner)
         return [] if everywhere is None else everywhere.searched_objects()
 
     def _checked_slot(self, module: ModuleType | None, anew: bool) -> tuple[Slot, Any, Any]:
@@ -62,9 +62,11 @@ class SlotLifecycle(LayersLifecycle):
 
         The finder is None for a patch of the slot alone. Raises if the patch does not fit.
         """
-        patch = self._request.patch
         slot = self._slot(module, anew)
         own = own_beneath(slot)
+        if not (self._patch.is_for_absent and guard.is_there(slot, own)):
+            self._take_source()
+        patch = self._patch
         guard.check_slot(patch, slot, own, self._owner)
         if patch.reach == "slot":
             return slot, own, None
@@ -74,7 +76,7 @@ class SlotLifecycle(LayersLifecycle):
         return slot, own, everywhere
 
     def _slot(self, module: ModuleType | None, anew: bool) -> Slot:
-        target = self._request.patch.target
+        target = self._patch.target
         assert target is not None  # only enter and the source of a module have no target
         slot = resolve(target, module, self._owner)
         if anew:
@@ -86,11 +88,11 @@ class SlotLifecycle(LayersLifecycle):
     @property
     def _is_simple(self) -> bool:
         """True if module and slot alone decide whether the patch fits."""
-        return self._drift is None and self._scope == "process" and self._request.patch.reach == "slot"
+        return self._drift is None and self._scope == "process" and self._patch.reach == "slot"
 
     def _prepared(self, module: ModuleType | None) -> tuple[Site, Any] | None:
         """Return site and original of a patch that fits as before; None if the fit is unknown."""
-        preparation = prepared(self._request.patch) if self._is_simple else None
+        preparation = prepared(self._patch) if self._is_simple else None
         if preparation is None or not preparation.holds(module):
             return None
         return preparation.site, preparation.own
@@ -109,16 +111,16 @@ class SlotLifecycle(LayersLifecycle):
     # --- applied
 
     def _guarded(self, module: ModuleType | None, anew: bool) -> None:
-        is_in_time = not (anew or self._late or imports.how_late(self._request.patch.module))
+        is_in_time = not (anew or self._late or imports.how_late(self._patch.module))
         if is_in_time and (site_and_original := self._prepared(module)) is not None:
-            self._warnings = guard.unchecked(self._request.patch)
+            self._warnings = guard.unchecked(self._patch)
             return self._lay(*site_and_original)
         return super()._guarded(module, anew)
 
     def _fit(self, module: ModuleType | None, anew: bool) -> None:
         """Apply the patch to the slot, and to all other places of the patch, if the patch fits."""
-        patch = self._request.patch
         slot, own, everywhere = self._checked_slot(module, anew)
+        patch = self._patch
         callee = inner(slot.inherited() if own is ABSENT else own) if patch.is_around_calls else None
         if type(callee) is FunctionType and not functions_stand_in():
             self._warnings = (*self._warnings, PROXIES)
@@ -147,7 +149,7 @@ class SlotLifecycle(LayersLifecycle):
         self, site: Site, original: object, words: str | None = None, home: tuple[Slot, Any] | None = None
     ) -> None:
         """Put a layer on a site, and note the original; ``home``: the target, if the function is changed in place."""
-        patch = self._request.patch
+        patch = self._patch
         if original is not None and patch.reach == "everywhere":
             self._ledger.note_modules()
         applied, tally = self._layer(site)
@@ -166,7 +168,8 @@ class SlotLifecycle(LayersLifecycle):
         self._commit(applied, note)
         self._await_library(applied, site, layer)
         is_of_value = patch.verb not in GIVING_VERBS  # an argument may take effect later, when another patch ends
-        if words is None and is_of_value and layer.without_effect and site.layers == (layer,):
+        is_expected = patch.is_for_absent
+        if words is None and is_of_value and layer.without_effect and site.layers == (layer,) and not is_expected:
             message = f"{patch.address} of {layer.owner}: {layer.without_effect}"
             warn(PatchUnneededWarning(message))
         self._warn_of_hidden(applied)
