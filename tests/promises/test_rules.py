@@ -695,7 +695,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "only of one": (
         lambda: hookpatch.wrap("m:a", louder, only=callable),
-        "only= is for a rule, and m:a has no '*' and",
+        "only= is for a rule or for instances, and m:a has no '*', no '+'",
     ),
     "a bound": (lambda: hookpatch.wrap("m:*", louder, matches="many"), "matches='many' is neither a number nor a text"),
     "no number": (lambda: hookpatch.wrap("m:*", louder, matches=">3,<3"), "matches='>3,<3' allows no number"),

@@ -39,7 +39,7 @@ def span(module: ModuleType) -> AbstractContextManager[object]:
 
 patches: list[hookpatch.Patch] = [
     hookpatch.replace("m:Class().value", 1, of=object()),
-    hookpatch.derive("m:Class+()", subclass, of="m:model"),
+    hookpatch.derive("m:Class+()", subclass, of="m:model", only=callable),
     hookpatch.wrap(
         "m:f", louder, reach="everywhere", requires="m>=1", required=False, before="other", after=["a", "b"]
     ),

@@ -63,7 +63,7 @@ class Living:
             TargetNotFound: all living instances lack the attribute.
             HookpatchError: the patch does not fit an instance.
         """
-        instances = self.meant.living()
+        instances = [*filter(self.meant.wants, self.meant.living())]
         for instance in instances:
             self._adopt(instance)
         if instances and len(self._without) == len(instances) and self._patch.target is not None:
@@ -73,7 +73,7 @@ class Living:
     def adopt_kinds(self, kinds: Collection[type]) -> None:
         """Patch the living instances of some classes that were not noticed when made; raise like ``adopt_all``."""
         for instance in self.meant.living():
-            if type(instance) in kinds and id(instance) not in self._known:
+            if type(instance) in kinds and id(instance) not in self._known and self.meant.wants(instance):
                 self._adopt(instance)
                 self._made += 1
 
@@ -85,6 +85,8 @@ class Living:
         if behind_proxy(instance) is not instance:
             return None  # a proxy of torch.export shares the __dict__ of a patched instance
         is_new = id(instance) not in self._known
+        if is_new and not self.meant.wants(instance):
+            return None
         if is_new:
             self._adopt(instance)
             self._made += 1
@@ -144,5 +146,5 @@ class Living:
 
     def count(self) -> str:
         """Return how many instances are alive, and how many were made inside, in words."""
-        alive = len(self.meant.living())
+        alive = sum(self.meant.only is None or id(instance) in self._known for instance in self.meant.living())
         return f"{alive} alive" + (f", {self._made} made inside" if self._made else "")

@@ -25,15 +25,19 @@ class Meant:
 
     Attributes:
         parts: the parts by id, kept alive, so that no other object gets the id of a part; None for all instances.
+        only: asked at each call whether the instance is meant; None without a question. May raise.
+        wants: asked when an instance is found.
     """
 
     cls: type
     with_subclasses: bool
     parts: Mapping[int, Any] | None = None
+    only: Callable[[Any], object] | None = None
+    wants: IsMeant = lambda _: True
     _owners: dict[str, Owners] = field(default_factory=dict)
 
     def takes(self, instance: Any) -> bool:
-        """Return True if an object is meant. No foreign code runs: the class is compared, not asked."""
+        """Return True if an object is meant, or may be. No foreign code runs: the class is compared, not asked."""
         return self.means_class(type(instance)) and (self.parts is None or id(instance) in self.parts)
 
     def means_class(self, kind: type) -> bool:
@@ -42,6 +46,8 @@ class Meant:
 
     def covers(self, other: Meant) -> bool:
         """Return True if all instances meant by another address are meant."""
+        if self.only is not None and self.only is not other.only:
+            return False
         is_part = self.parts is None or (other.parts is not None and other.parts.keys() <= self.parts.keys())
         return is_part and self.means_class(other.cls) and (self.with_subclasses or not other.with_subclasses)
 

@@ -13,7 +13,7 @@ from types import FunctionType, MethodType
 from typing import Any, Final, final
 
 from hookpatch._engine.calls.trampoline import Trampoline
-from hookpatch._engine.instances.meant import Meant
+from hookpatch._engine.instances.meant import Meant, behind_proxy
 from hookpatch._engine.patch.patch import MAKING_VERBS, Patch, Wrapper
 from hookpatch._engine.slots.slot import inner
 
@@ -32,11 +32,14 @@ class OnlyFor:
     def __init__(self, meant: Meant, owner: type, name: str) -> None:
         """Take the instances, and the method ``name`` of the class ``owner``."""
         self._meant: Final = meant
-        self.takes: Final = meant.test_for(owner, name)
+        is_meant, only = meant.test_for(owner, name), meant.only
+        self.takes: Final = (
+            is_meant if only is None else lambda value: is_meant(value) and bool(only(behind_proxy(value)))
+        )
 
     def is_for(self, value: Any) -> bool:
         """See ``Only``."""
-        return self._meant.takes(value)
+        return self._meant.takes(value) and (self._meant.only is None or bool(self._meant.only(value)))
 
     def covers(self, other: OnlyFor) -> bool:
         """See ``Only``."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.instances.births import of_making
 from hookpatch._engine.instances.exchange import Exchange
 from hookpatch._engine.instances.living import Living
@@ -22,7 +25,7 @@ from hookpatch._engine.slots.guard import check_slot
 from hookpatch._engine.slots.originals import beneath, own_beneath
 from hookpatch._engine.slots.resolve import missing, resolve
 from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro
-from hookpatch.errors import TargetRefused
+from hookpatch.errors import ApplyError, TargetRefused
 
 __all__ = [
     "Exchange",
@@ -56,6 +59,13 @@ def prepared(patch: Patch, module: ModuleType | None, owner: str, home: ModuleTy
     cls = _class_at(Target(target.up_to(place)), module, owner)
     parts = None if patch.of is None else parts_of(object_of(patch, owner, home))
     meant = Meant(cls, target.of_instances.with_subclasses, parts)
+    if patch.only is not None:
+        wants = partial(_wants, patch, owner)
+        if parts is None:
+            meant = replace(meant, only=patch.only, wants=wants)
+        else:
+            wanted = {key: part for key, part in parts.items() if not meant.takes(part) or wants(part)}
+            meant = replace(meant, parts=wanted)
     step = target.slot
     if step is target.of_instances:
         return OfInstances(meant, "", (), False)
@@ -75,6 +85,18 @@ def prepared(patch: Patch, module: ModuleType | None, owner: str, home: ModuleTy
         problem = f"instances of {describe(cls)} {obstacle} (__slots__ or a C class)"
         raise TargetRefused(patch.address, owner, f"{problem}; patch {of_class}")
     return OfInstances(meant, name, (), True)
+
+
+def _wants(patch: Patch, owner: str, instance: Any) -> bool:
+    """Return the answer of ``only=`` for an instance; raise ApplyError for an error of its own."""
+    assert patch.only is not None  # the caller has checked
+    try:
+        return bool(patch.only(instance))
+    except Exception as error:
+        if is_interrupt(error):
+            raise
+        problem = f"only= raised {type(error).__name__} for {a_kind(instance)}: {error}"
+        raise ApplyError(patch.address, owner, problem) from error
 
 
 def check(patch: Patch, module: ModuleType | None, owner: str) -> None:

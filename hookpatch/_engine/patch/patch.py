@@ -72,7 +72,9 @@ class Facts(TypedDict, total=False):
         check_signature: False to apply the patch although the target's signature speaks against it; needs ``why``.
         matches: the required number of slots matched by a rule: a number, or a text, for example ``">=1"``, the default
             of a required patch.
-        only: for a rule, called with each original value; the rule takes a value if the result is true.
+        only: for a rule, called with each original value; the rule takes a value if the result is true. For instances,
+            called with each instance: once with each part of ``of=``, else at each call of a method, and for a value
+            when the instance is found.
     """
 
     reach: Reach
@@ -159,7 +161,8 @@ class Patch(_SessionValues):
     def of_match(self, target: Target, change: Any) -> Patch:
         """Return the patch of a match of this rule."""
         of_one: dict[str, Any] = {"target": target, "module": target.module, "change": change, "rule": self.address}
-        return dataclasses.replace(self, **of_one, matches=None, only=None, source=None)
+        only = self.only if target.of_instances else None
+        return dataclasses.replace(self, **of_one, matches=None, only=only, source=None)
 
     @property
     def is_for_absent(self) -> bool:
@@ -575,9 +578,10 @@ def _declare(verb: Verb, where: str | Target, change: object, facts: Mapping[str
         facts = _checked_instances(verb, target, facts)
     elif "of" in facts:
         raise PatchError(verb, f"of= narrows instances, as of m:Class().name, and {target} stands for one slot")
-    for fact in ("matches", "only"):
-        if fact in facts and not target.is_rule:
-            raise PatchError(verb, f"{fact}= is for a rule, and {target} has no '*' and no '+'")
+    if "matches" in facts and not target.is_rule:
+        raise PatchError(verb, f"matches= is for a rule, and {target} has no '*' and no '+'")
+    if "only" in facts and not (target.is_rule or target.of_instances):
+        raise PatchError(verb, f"only= is for a rule or for instances, and {target} has no '*', no '+' and no '()'")
     return Patch(verb=verb, target=target, module=target.module, change=change, **_checked(verb, facts), **own)
 
 
@@ -645,7 +649,8 @@ def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
         except ValueError as error:
             raise PatchError(verb, str(error)) from None
     if "only" in checked and not callable(checked["only"]):
-        raise PatchError(verb, f"only= is {a_kind(checked['only'])}, not a function that takes the original value")
+        takes = "the original value, or an instance"
+        raise PatchError(verb, f"only= is {a_kind(checked['only'])}, not a function that takes {takes}")
     for side in ("before", "after"):
         if side in checked:
             checked[side] = plugin_names(verb, side, checked[side])

@@ -32,7 +32,7 @@ def patch_of(rule: Patch, match: Match, owner: object) -> Patch | str:
     """
     if match.problem:
         return match.problem
-    if rule.only is not None and match.original is not ABSENT:
+    if rule.only is not None and match.original is not ABSENT and match.target.of_instances is None:
         try:
             is_wanted = rule.only(inner(match.original))
         except Exception as error:
