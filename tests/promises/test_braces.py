@@ -71,7 +71,7 @@ def new(*args: Any, x: int = 7) -> Any:
     return "new", x
 
 
-def made(original: Callable[..., Any]) -> Callable[..., Any]:
+def with_mark(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function around another."""
     return lambda *args, **kwargs: ("made", original(*args, **kwargs))
 
@@ -83,7 +83,7 @@ VERBS: Final[dict[str, Callable[[str], hookpatch.Patch]]] = {
     "inject": lambda to: hookpatch.inject(to, x=3),
     "default": lambda to: hookpatch.default(to, x=3),
     "replace": lambda to: hookpatch.replace(to, new),
-    "derive": lambda to: hookpatch.derive(to, made),
+    "derive": lambda to: hookpatch.derive(to, with_mark),
     "remove": lambda to: hookpatch.remove(to, required=False),
     "edit": lambda to: hookpatch.edit(to.replace("()", ""), "return", "return 'edited',"),
 }
@@ -117,7 +117,7 @@ def _rows(report: hookpatch.Report) -> list[Any]:
     return [replace(row, applied_at=None, ended_at=None) for row in report]
 
 
-def _run(patches: list[hookpatch.Patch], names: list[str], is_there: bool, scope: Any) -> Any:
+def _outcome_of_block(patches: list[hookpatch.Patch], names: list[str], is_there: bool, scope: Any) -> Any:
     """Return what a block of patches does, and what becomes of the patches; the modules are as before."""
     for name in names:
         sys.modules.pop(name, None)
@@ -155,8 +155,8 @@ def test_braces_are_the_patches_of_the_names(verb: str, is_there: bool, scope: s
     """Effect, threads, report and end, or the refusal, are those of one patch for each name."""
     worked = 0
     for address, named in ADDRESSES.items():
-        expected = _run([VERBS[verb](name) for name in named], names, is_there, scope)
-        assert _run([VERBS[verb](address)], names, is_there, scope) == expected, address
+        expected = _outcome_of_block([VERBS[verb](name) for name in named], names, is_there, scope)
+        assert _outcome_of_block([VERBS[verb](address)], names, is_there, scope) == expected, address
         worked += len(expected) == 5
     is_of_calls = verb in ("wrap", "wrap everywhere", "wrap for callers", "inject", "default")
     assert worked >= 7 or not (scope == "process" or is_of_calls)

@@ -47,7 +47,7 @@ def new(self: Any, x: int = 1) -> Any:
     return "new", self.kind, x
 
 
-def _made(original: Callable[..., Any]) -> Callable[..., Any]:
+def _with_mark(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args, **kwargs: ("made", *original(*args, **kwargs))
 
 
@@ -68,7 +68,7 @@ VERBS: Final[dict[str, tuple[Callable[..., hookpatch.Patch], Callable[[Any], Any
         lambda rope: vars(rope).get("z"),
     ),
     "source": (lambda to, **how: hookpatch.replace(f"{to}.n", source="only_vendor:called", **how), lambda rope: rope.n),
-    "derive method": (lambda to, **how: hookpatch.derive(f"{to}.f", _made, **how), _f),
+    "derive method": (lambda to, **how: hookpatch.derive(f"{to}.f", _with_mark, **how), _f),
     "derive value": (lambda to, **how: hookpatch.derive(f"{to}.n", lambda n: n + 5, **how), lambda rope: rope.n),
     "remove": (lambda to, **how: hookpatch.remove(f"{to}.n", **how), lambda rope: "n" in vars(rope)),
 }

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from inspect import CO_VARARGS, Parameter, Signature, signature
 from operator import attrgetter
 from textwrap import dedent
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final, Literal, ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, final, overload
 
 from hookpatch._engine.patch.describe import a_kind
@@ -545,15 +545,16 @@ def _check_of_module(verb: Verb, module: str, role: str, function: Callable[...,
 
 
 def _check_form(verb: Verb, role: str, function: Callable[..., Any], form: str) -> None:
-    """Refuse a Python function that does not accept the arguments by position; other callables fail when called."""
-    if type(function) is not FunctionType:
+    """Refuse a Python function or method that does not accept the arguments by position; others fail when called."""
+    of_method = getattr(function, "__func__", None) if type(function) is MethodType else function
+    if type(of_method) is not FunctionType:
         return
-    code, count = function.__code__, form.count(",") + 1
-    least = code.co_argcount - len(function.__defaults__ or ())
+    code, count = of_method.__code__, form.count(",") + 1 + (of_method is not function)
+    least = code.co_argcount - len(of_method.__defaults__ or ())
     most = count if code.co_flags & CO_VARARGS else code.co_argcount
-    if not least <= count <= most or code.co_kwonlyargcount > len(function.__kwdefaults__ or ()):
+    if not least <= count <= most or code.co_kwonlyargcount > len(of_method.__kwdefaults__ or ()):
         bare = [parameter.replace(annotation=Parameter.empty) for parameter in signature(function).parameters.values()]
-        takes = f"{function.__name__}{Signature(bare)}"
+        takes = f"{of_method.__name__}{Signature(bare)}"
         raise PatchError(verb, f"the {role} is called as {role}({form}), and cannot be: it is {takes}")
 
 

@@ -21,7 +21,7 @@ from hookpatch._engine.calls.trampoline import pass_through
 from hookpatch._engine.patch.patch import GIVING_VERBS, MAKING_VERBS, NOT_NEEDED, Patch, Wrapper
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
-from hookpatch._engine.slots.guard import called, check_call, check_value, is_there
+from hookpatch._engine.slots.guard import called, check_call, check_value, has_value
 from hookpatch._engine.slots.originals import beneath
 from hookpatch._engine.slots.slot import ABSENT, Slot, alike, inner
 
@@ -160,7 +160,7 @@ class Layer:
         Raises:
             SignatureError: the derived value does not take the calls that the original takes.
         """
-        if self.patch.is_for_absent and is_there(slot, below):
+        if self.patch.is_for_absent and has_value(slot, below):
             self._note_effect(NOT_NEEDED)
             return below
         if self.patch.verb == "replace":

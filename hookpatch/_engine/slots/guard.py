@@ -30,7 +30,7 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
     # A value to be replaced is not read from a module's __getattr__: the read would import a lazy module.
     is_put = patch.verb == "replace" and not patch.is_around_calls
     original = own if own is not ABSENT or is_put else slot.inherited()
-    if patch.is_for_absent and is_there(slot, own):
+    if patch.is_for_absent and has_value(slot, own):
         return
     # In a slot with layers another layer may have added the value: the site checks.
     if original is ABSENT and slot.key not in originals:
@@ -61,7 +61,7 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
         check_callable(patch, slot, original, owner)
 
 
-def is_there(slot: Slot, own: object) -> bool:
+def has_value(slot: Slot, own: object) -> bool:
     """Return True if an owner has a value in a slot, inherits it, or fetches it now by a ``__getattr__``."""
     return own is not ABSENT or slot.inherited() is not ABSENT
 

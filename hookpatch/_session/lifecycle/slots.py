@@ -64,7 +64,7 @@ class SlotLifecycle(LayersLifecycle):
         """
         slot = self._slot(module, anew)
         own = own_beneath(slot)
-        if not (self._patch.is_for_absent and guard.is_there(slot, own)):
+        if not (self._patch.is_for_absent and guard.has_value(slot, own)):
             self._take_source()
         patch = self._patch
         guard.check_slot(patch, slot, own, self._owner)
