@@ -669,6 +669,41 @@ def test_nothing_lazy_wakes(make_module: Callable[[str, str], Any]) -> None:
             assert [row.state for row in session.report()] == ["waiting"]
 
 
+def test_an_attribute_of_each_entry(make_module: Callable[[str, str], Any]) -> None:
+    """An entry that is an instance has the attributes of its class: each instance gets a value of its own."""
+    module = make_module(
+        "ruled_entries",
+        "class Norm:\n    def forward(self): return 'norm'\n"
+        "norms = {'a': Norm(), 'b': Norm(), 'c': 3, 'd': Norm}\nother = Norm()\nnorms['b'].forward = lambda: 'own'",
+    )
+    before = [dict(vars(norm)) for norm in (module.norms["a"], module.norms["b"], module.other)]
+    with hookpatch.active(hookpatch.wrap("ruled_entries:norms[*].forward", louder)) as session:
+        answers = [norm.forward() for norm in (module.norms["a"], module.norms["b"], module.other, module.Norm())]
+        assert answers == ["<norm>", "<own>", "<norm>", "<norm>"]  # the class is an entry, too
+        assert session.report().patches[0].reason.startswith("matches 3 slots; no match: ruled_entries:norms['c']")
+    assert [dict(vars(norm)) for norm in (module.norms["a"], module.norms["b"], module.other)] == before
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("way", ["layers[*].forward", "layers._modules[*].forward", "blocks[*][*].forward"])
+def test_the_submodules_of_a_torch_module(way: str, make_module: Callable[[str, str], Any]) -> None:
+    """``[*]`` takes each submodule of a ModuleList or Sequential, found where torch keeps it."""
+    module = make_module(
+        "ruled_model",
+        "from torch import nn\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.layers = nn.ModuleList([nn.Identity(), nn.Identity()])\n"
+        "        self.blocks = nn.ModuleList([nn.Sequential(nn.Identity()), nn.Sequential(nn.Identity())])\n"
+        "model = Net()",
+    )
+    parts = [*module.model.layers, *(block[0] for block in module.model.blocks)]
+    namespaces = [own(part) for part in parts]
+    with hookpatch.active(hookpatch.wrap(f"ruled_model:model.{way}", louder, matches=2), children="local"):
+        changed = [part(1) for part in parts]
+        assert changed == (["<1>", "<1>", 1, 1] if "layers" in way else [1, 1, "<1>", "<1>"])
+    assert [own(part) for part in parts] == namespaces
+    assert [part(1) for part in parts] == [1] * 4
+
+
 def test_names_may_be_added(vendor: Any) -> None:
     """With add=True each owner gets the name."""
     with hookpatch.active(hookpatch.replace("ruled_vendor:*the*.scale", 2, add=True)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableSequence, Sequence
+from collections.abc import Iterator, Sequence
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +11,7 @@ from hookpatch._engine.patch.describe import PLAIN, describe
 from hookpatch._engine.patch.rule import stars
 from hookpatch._engine.patch.steps import EachItem, Instances, NameGlob, Subclasses
 from hookpatch._engine.patch.target import Attribute, Item, Step, Target
+from hookpatch._engine.rules.entries import item_of, keys_of, own_names, submodules
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.item import ItemSlot
 from hookpatch._engine.slots.lazy import is_lazy
@@ -144,8 +145,10 @@ class _Walk:
         elif isinstance(step, NameGlob):
             yield from self._names(holder, way, step, next_steps)
         elif isinstance(step, EachItem):
-            for key in _keys(holder):
-                yield from self._on(ItemSlot(holder, key), way.extended(item := _item(key), text=item), next_steps)
+            if (modules := submodules(holder)) is not None:
+                holder, way = modules, way.extended(Attribute("_modules"))
+            for key in keys_of(holder):
+                yield from self._on(ItemSlot(holder, key), way.extended(item := item_of(key), text=item), next_steps)
         elif next_steps:
             value = _value(holder, way.extended(step))
             if value is not MISSING:
@@ -162,7 +165,7 @@ class _Walk:
             yield way.match(slot.key, own)
 
     def _names(self, holder: Any, way: _Way, step: NameGlob, next_steps: Sequence[Step]) -> Iterator[Match]:
-        for name in [name for name in _own_names(holder) if step.matches(name)]:
+        for name in [name for name in own_names(holder) if step.matches(name)]:
             slot = AttributeSlot(holder, name)
             way_to_name = way.extended(Attribute(name))._replace(texts=(*way.texts, *stars(step.pattern, name)))
             own = own_beneath(slot)
@@ -203,13 +206,20 @@ class _Walk:
             own = own_beneath(slot)
         else:
             key = _value_of_key(step)
-            is_there = key is not MISSING and key in _keys(holder)
+            is_there = key is not MISSING and key in keys_of(holder)
             slot, own = ItemSlot(holder, key), own_beneath(ItemSlot(holder, key)) if is_there else ABSENT
         if own is not ABSENT or (self._add and isinstance(holder, (ModuleType, type))):
             yield way.match(slot.key, own)
             return
+        if self._is_of_entry(holder, way) and along_mro(type(holder), getattr(step, "name", "")) is not ABSENT:
+            yield way.match(slot.key, ABSENT)
+            return
         is_inherited = isinstance(holder, type) and along_mro(holder, getattr(step, "name", "")) is not ABSENT
         yield way.match(slot.key, ABSENT, "is inherited" if is_inherited else NOT_THERE)
+
+    def _is_of_entry(self, holder: Any, way: _Way) -> bool:
+        """Return True for an attribute of an entry that is an instance: of its class, too, as ``m:table[3].run``."""
+        return not isinstance(holder, (ModuleType, type)) and isinstance([None, *way.steps][-2], Item)
 
 
 def _way_to(cls: type, texts: tuple[Any, ...]) -> _Way:
@@ -221,30 +231,6 @@ def _way_to(cls: type, texts: tuple[Any, ...]) -> _Way:
     if owner is cls:
         return _Way(name, module, tuple(map(Attribute, path.split("."))), texts)
     return _Way(None, cls, (), texts)
-
-
-def _own_names(holder: Any) -> list[str]:
-    try:
-        return [name for name in [*vars(holder)] if isinstance(name, str)]  # a copy: threads may add names
-    except TypeError:  # no __dict__
-        return []
-
-
-def _keys(holder: Any) -> list[Any]:
-    if isinstance(holder, MutableSequence):
-        return [*range(len(holder))]
-    return [*holder] if isinstance(holder, Mapping) else []
-
-
-def _item(key: Any) -> Item:
-    """Return the step of a key: as a literal if Python has a literal, else as the address of a class or function."""
-    if isinstance(key, (type, FunctionType)):
-        name, path = describe(key).split(":", 1)
-        owner: Any = imports.module_named(name)
-        for part in path.split("."):
-            owner = vars(owner).get(part) if isinstance(owner, (ModuleType, type)) else None
-        return Item(Target(f"{name}:{path}")) if owner is key else Item(key)
-    return Item(key)
 
 
 def is_nameable(target: Target) -> bool:
@@ -277,6 +263,8 @@ def _value_without_code(owner: Any, name: str) -> Any:
     own = AttributeSlot(owner, name).read()
     if own is not ABSENT or isinstance(owner, ModuleType):
         return MISSING if own is ABSENT else own
+    if name in (modules := submodules(owner) or {}):
+        return modules[name]
     inherited = along_mro(owner if isinstance(owner, type) else type(owner), name)
     return MISSING if inherited is ABSENT else inherited
 

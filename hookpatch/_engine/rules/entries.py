@@ -1,0 +1,47 @@
+"""Find the names, keys and submodules of an object, without running code of the object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableSequence
+from types import FunctionType, ModuleType
+from typing import Any
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.patch.describe import describe
+from hookpatch._engine.patch.target import Item, Target
+
+
+def submodules(holder: Any) -> dict[str, Any] | None:
+    """Return the submodules of a torch module by name, also of a ModuleList; None for all else.
+
+    torch keeps submodules in ``_modules``, and ``model.layers`` is found by a ``__getattr__``.
+    """
+    torch: Any = imports.loaded("torch.nn.modules.module")
+    is_model = torch is not None and issubclass(type(holder), torch.Module)
+    return vars(holder).get("_modules") if is_model else None
+
+
+def own_names(holder: Any) -> list[str]:
+    """Return the names of an object's own attributes."""
+    try:
+        return [name for name in [*vars(holder)] if isinstance(name, str)]  # a copy: threads may add names
+    except TypeError:  # no __dict__
+        return []
+
+
+def keys_of(holder: Any) -> list[Any]:
+    """Return the keys of a mapping or list; none for all else."""
+    if isinstance(holder, MutableSequence):
+        return [*range(len(holder))]
+    return [*holder] if isinstance(holder, Mapping) else []
+
+
+def item_of(key: Any) -> Item:
+    """Return the step of a key: as a literal if Python has a literal, else as the address of a class or function."""
+    if isinstance(key, (type, FunctionType)):
+        name, path = describe(key).split(":", 1)
+        owner: Any = imports.module_named(name)
+        for part in path.split("."):
+            owner = vars(owner).get(part) if isinstance(owner, (ModuleType, type)) else None
+        return Item(Target(f"{name}:{path}")) if owner is key else Item(key)
+    return Item(key)
