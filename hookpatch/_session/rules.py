@@ -1,8 +1,11 @@
-"""A rule in one session: look for matches in each imported module, and keep a lifecycle for each match."""
+"""A rule in one session: look for matches in each imported module, and keep a lifecycle for each match.
+
+Long because finding, counting and patching the matches share the tables of the matches.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import ModuleType
 from typing import Any, Final, NamedTuple, TypeAlias, final
@@ -61,6 +64,8 @@ class Rule:
         self._claims: Final[dict[tuple[Any, ...], object]] = {}  # by key: two threads share a slot's lifecycle
         self._begun: Final[dict[tuple[Any, ...], None]] = {}
         self._objects: Final[dict[int, tuple[tuple[Any, ...], Any]]] = {}  # reached everywhere, with the slot's key
+        # By key, the matches at known addresses in other owners, such as a class made anew; None if patched since.
+        self._anew: Final[dict[tuple[Any, ...], Match | None]] = {}
         self._near: Final[dict[str, str]] = {}  # by address, why a near miss is no match
         self._bases: Final[dict[int, Callable[[], type | None]]] = {}  # classes with ``+`` in the rule
         self._watches: Final[list[imports.Watch]] = []
@@ -156,14 +161,17 @@ class Rule:
         """
         new: dict[tuple[Any, ...], tuple[Match, Patch]] = {}
         known, values = [matched.patch for matched in [*self._matches.values()]], self._values()
-        addresses = {patch.target for patch in known if patch.module is not None}  # of a reload, too
+        addresses = {patch.target for patch in known if patch.module is not None}
         for name, module in modules:
             self._has_looked = True
             for base in bases_of(self._target, name, module):
                 self._bases[id(base)] = ref(base)
             for match in matches_in(self._target, name, module, bool(self._patch.add)):
                 is_reached = self._is_reached(match, values)  # asked of a known match, too: notes a reloaded object
-                if is_reached or match.key in self._matches or match.key in new or match.target in addresses:
+                if is_reached or any(match.key in known_keys for known_keys in (self._matches, self._anew, new)):
+                    continue
+                if match.target in addresses:
+                    self._anew[match.key] = match
                     continue
                 patch_or_reason = patch_of(self._patch, match, self._request.owner)
                 if isinstance(patch_or_reason, str):
@@ -210,12 +218,20 @@ class Rule:
             if patch.module is not None and imports.module_named(patch.module) is module:
                 remove_copy(match.target, module, self._values())
                 lifecycle.arrive(module)
-        self._extend(names or self._present(), judges=bool(names))
+        self._extend(names or self._present(), judges=bool(names), executed=module)
 
-    def _extend(self, modules: Modules, judges: bool = False, late: str = "", is_whole: bool = False) -> None:
+    def _extend(
+        self,
+        modules: Modules,
+        judges: bool = False,
+        late: str = "",
+        is_whole: bool = False,
+        executed: ModuleType | None = None,
+    ) -> None:
         """Patch the new matches in some modules.
 
-        ``late``: why the patches come late; ``is_whole``: the package of the modules is imported, too.
+        ``late``: why the patches come late; ``is_whole``: the package of the modules is imported, too; ``executed``:
+        the module with patches that have just arrived.
         """
         try:
             if not is_whole and self._waits_for_package(modules):
@@ -225,12 +241,23 @@ class Rule:
                 look_for_holders(self._ledger, [value for matched in new for value in matched.lifecycle.check()])
             for match, _, lifecycle in new:
                 self._begin(match.key, lifecycle, partial(lifecycle.arrive, match.module, late))
+            for matched, match in self._made_anew():
+                if match.module is not executed and not self._ended:
+                    matched.lifecycle.arrive(match.module, late or _LATE)
             self._ledger.holders = None
             self._note_count()
         except HookpatchError as error:
             fail_late(self._entry, self._policy, error, is_late=bool(late))
         finally:
             self._ledger.notify()
+
+    def _made_anew(self) -> Iterator[tuple[_Matched, Match]]:
+        """Yield the matches whose owner was made anew since the last look, each with the match as of now; once."""
+        by_target = {matched.patch.target: matched for matched in [*self._matches.values()]}
+        for key, match in [*self._anew.items()]:
+            if match is not None:
+                self._anew[key] = None
+                yield by_target[match.target], match
 
     def _waits_for_package(self, modules: Modules) -> bool:
         """Return True if the source is not imported, and the package of the target is being imported.
@@ -294,3 +321,4 @@ class Rule:
         self._matches.clear()
         self._begun.clear()
         self._objects.clear()
+        self._anew.clear()

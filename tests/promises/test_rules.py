@@ -192,6 +192,47 @@ def test_each_level_that_is_called_runs_the_wrapper(vendor: Any) -> None:
     assert vendor.Sub().run() == "sub base"
 
 
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+def test_a_class_made_anew(reach: Any, vendor: Any) -> None:
+    """A class statement run again, as in a notebook, makes another class of the same name: it is patched at a look."""
+
+    def make() -> type:
+        class Made(vendor.Base):  # type: ignore[misc]  # mypy has no name for the base
+            def run(self) -> str:
+                return "made"
+
+        Made.__qualname__ = "Made"
+        Made.__module__ = "ruled_vendor"
+        vendor.Made = Made
+        return Made
+
+    classes = [make()]
+    with hookpatch.active(hookpatch.wrap("ruled_vendor:Base+.run", louder, reach=reach), children="local") as session:
+        for _ in range(2):
+            classes.append(make())
+            with pytest.warns(LateWarning):
+                session.report()
+            assert [cls().run() for cls in classes] == ["<made>"] * len(classes)  # type: ignore[attr-defined]
+    assert [cls().run() for cls in classes] == ["made"] * 3  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+def test_a_module_of_a_subclass_reloaded_twice(
+    reach: Any, vendor: Any, write_module: Callable[[str, str], Path]
+) -> None:
+    """The classes of each execution, of which instances may be alive, run the wrapper once a call."""
+    write_module("ruled_late", "from ruled_vendor import Base\nclass Late(Base):\n    def run(self): return 'late'")
+    module: Any = importlib.import_module("ruled_late")
+    with hookpatch.active(hookpatch.wrap("ruled_vendor:Base+.run", louder, reach=reach), children="local") as session:
+        classes = [module.Late]
+        for _ in range(3):
+            classes.append(importlib.reload(module).Late)
+            session.report()
+        assert [cls().run() for cls in classes] == ["<late>"] * 4
+    assert [cls().run() for cls in classes] == ["late"] * 4
+    del sys.modules["ruled_late"]
+
+
 @pytest.mark.parametrize("is_there", [True, False])
 def test_in_place_a_function_with_two_names_is_patched_once(is_there: bool, vendor: Any) -> None:
     """``get_c`` is ``get_a``: with reach="everywhere" the wrapper runs once a call."""
