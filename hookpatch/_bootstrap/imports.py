@@ -52,7 +52,9 @@ _packages: dict[str, tuple[str, ...]] = {}
 _words: frozenset[str] = frozenset()
 _heads: tuple[str, ...] = ()
 _tails: tuple[str, ...] = ()
-_parts: tuple[str, ...] = ()
+_parts: tuple[tuple[str, ...], frozenset[str], tuple[slice, ...], int] | None = None  # see ``_indexed``
+_MANY: Final = 8  # parts, from which on an index is faster
+_LONGEST: Final = 200  # letters of a name that are looked up in an index
 _unheard: Final[dict[Watch, None]] = {}  # watches of a missing module, until the first import is noticed
 _late: Final[set[tuple[int, str]]] = set()  # thread and module: announced at this moment, long after the import
 _holds: Final[dict[object, None]] = {}  # the holders that keep the finder in place
@@ -518,8 +520,32 @@ def _index_globs(module: str) -> None:
             tails.add(parts[-1])
         else:
             middles.add(longest)
-    _packages, _words, _heads, _tails, _parts = packages, frozenset(words), tuple(heads), tuple(tails), tuple(middles)
+    _packages, _words, _heads, _tails = packages, frozenset(words), tuple(heads), tuple(tails)
+    _parts = _indexed(tuple(middles)) if middles else None  # one object: another thread reads at any moment
     _globs = globs
+
+
+def _indexed(parts: tuple[str, ...]) -> tuple[tuple[str, ...], frozenset[str], tuple[slice, ...], int]:
+    """Return the parts with an index: triples of letters, places in a name, and the step from place to place.
+
+    A name with one of the parts has one of the triples at one of the places: each part has a triple from each of as
+    many places in a row as the step is long. Without triples the parts are short or few, and each is compared.
+    """
+    step = min(map(len, parts)) - 2
+    if step < 2 or len(parts) < _MANY:
+        return parts, frozenset(), (), 1
+    triples = frozenset(part[start : start + 3] for part in parts for start in range(step))
+    return parts, triples, tuple(slice(start, start + 3) for start in range(0, _LONGEST, step)), step
+
+
+def _has_part(name: str) -> bool:
+    """Return True if a module's name has one of the parts of patterns such as ``*word*``."""
+    if _parts is None:
+        return False
+    parts, triples, places, step = _parts
+    if places and len(name) < _LONGEST and triples.isdisjoint(map(name.__getitem__, places[: len(name) // step + 1])):
+        return False
+    return any(map(name.__contains__, parts))
 
 
 def _of_globs(name: str) -> list[Watch]:
@@ -529,7 +555,7 @@ def _of_globs(name: str) -> list[Watch]:
         or (_words and not _words.isdisjoint(name.split(".")))
         or (_heads and name.startswith(_heads))
         or (_tails and name.endswith(_tails))
-        or (_parts and any(map(name.__contains__, _parts)))
+        or (_parts is not None and _has_part(name))
     ):
         return []
     return [watch for glob in _globs if matches(glob, name) for watch in [*_watches.get(glob, ())]]

@@ -6,6 +6,7 @@ import copy
 import importlib
 import importlib.util
 import inspect
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -298,6 +299,29 @@ PATTERNS = (
     ),
     *("p*g.mod*", "**", "*.*", "x*.y", "*.*.*", "mod*a"),
 )
+
+
+@pytest.mark.parametrize("length", [1, 3, 4, 5, 8, 11])
+@pytest.mark.parametrize("count", [7, 8, 50])
+def test_many_patterns_with_a_part_of_a_name(count: int, length: int) -> None:
+    """A name is heard of if and only if it has a part, at whatever place and in a name of whatever length."""
+    chance = random.Random(count * length)
+    letters = "abc."
+    parts = {"".join(chance.choices("abc", k=length + place % 3)) for place in range(count)}
+    watches = {f"*{part}*": imports.watch(f"*{part}*", lambda module: None) for part in sorted(parts)}
+    try:
+        for size in [*range(1, 30), 198, 199, 200, 201, 260]:
+            for _ in range(40):
+                name = "".join(chance.choices(letters, k=size))
+                if chance.random() < 0.5:
+                    place = chance.randrange(size)
+                    name = f"{name[:place]}{chance.choice(sorted(parts))}{name[place:]}"
+                heard = {watch.module for watch in imports._of_globs(name)}
+                assert heard == {pattern for pattern in watches if pattern[1:-1] in name}
+    finally:
+        for watch in watches.values():
+            watch.cancel()
+    assert not imports._of_globs("abcabc")
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)

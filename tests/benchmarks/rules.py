@@ -1,8 +1,7 @@
 """The cost of watched module patterns for the import of a module that matches none: the time of hookpatch's finder.
 
 Minima of interleaved runs in processor time, of the finder's answer alone: with one plain watch, and with fifty
-patterns beside the watch. The goal is at most 1 µs more for all patterns, except patterns with only a part of a word,
-like ``*word*``.
+patterns beside the watch. The goal is at most 1 µs more for all patterns.
 
 usage: python tests/benchmarks/rules.py
 """
@@ -59,7 +58,7 @@ def main() -> int:
     print(f"{'patterns':<20} {'µs':>6} {'more':>6}")
     for words, times in costs.items():
         print(f"{words:<20} {min(times):>6.2f} {min(times) - plain:>6.2f}")
-    return int(max(min(times) for words, times in costs.items() if words != "with a part") - plain > GOAL)
+    return int(max(map(min, costs.values())) - plain > GOAL)
 
 
 if __name__ == "__main__":
