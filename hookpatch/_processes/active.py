@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from hookpatch._bootstrap import environment as _environment
@@ -15,11 +16,12 @@ from hookpatch._engine.slots.guard import check_kept
 from hookpatch._plugins.relations import check
 from hookpatch._plugins.variables import variables
 from hookpatch._processes.children import carried
-from hookpatch._processes.payload import Children, is_packed_the_same, pack
+from hookpatch._processes.payload import Children, Payload, PayloadItem, is_packed_the_same, pack
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.prepared import keep_request, prepared
 from hookpatch._session.load import load, load_drift, selection_for, switched_on
 from hookpatch._session.session import Session
+from hookpatch._session.span.part import SessionPart
 from hookpatch.errors import SettingError
 
 if TYPE_CHECKING:
@@ -126,8 +128,15 @@ def _of_new_patch(patch: Patch, children: Children) -> Session | None:
         return None
     payload = pack((patch,), {}, children, "process", count=False)
     obstacle = payload.not_carried.get(0)
-    request = Requested(patch, stays=None if obstacle is None else obstacle.why)
-    return Session((request,), also=(carried(payload),))
+    if obstacle is not None:
+        return Session((Requested(patch, stays=obstacle.why),), also=(carried(payload),))
+    return Session((Requested(patch),), also=(_carried_alike(payload.pieces[0], payload.is_required),))
+
+
+@lru_cache(maxsize=32)
+def _carried_alike(piece: PayloadItem, require: bool) -> SessionPart:
+    """Return the part that hands a single item on: the same part for the same text, with the block of the last time."""
+    return carried(Payload((piece,), {}, "process", require, count=False, lock=None))
 
 
 def environment(

@@ -133,7 +133,10 @@ class Target:
     @property
     def of_instances(self) -> Instances | None:
         """The step from a class to its instances; None if the address has no such step."""
-        return next((step for step in self.steps if isinstance(step, Instances)), None)
+        for step in self.steps:  # no generator: asked for each new patch
+            if isinstance(step, Instances):
+                return step
+        return None
 
     @property
     def of_class(self) -> Target:

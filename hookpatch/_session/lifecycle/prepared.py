@@ -35,24 +35,23 @@ class Prepared:
 
     Attributes:
         is_first: True until the end of the first session, of a patch prepared without a lock.
-        is_plain: True if the patch's value for the slot depends on the slot's present value alone.
         number: the number of the session that uses the object, 0 without a session.
         requests: the arguments of a session of the patch alone, by the value of ``children``: see ``keep_request``.
     """
 
     __slots__ = (
-        *("_class", "_session", "alone", "applied", "is_first", "is_plain", "module", "number", "own", "requests"),
+        *("_class", "_is_plain", "_session", "alone", "applied", "is_first", "module", "number", "own", "requests"),
         *("site", "watch"),
     )
 
     def __init__(
-        self, patch: Patch, module: ModuleType, class_: str | None, site: Site, own: Any, is_first: bool = False
+        self, module: ModuleType, class_: str | None, site: Site, own: Any, is_plain: bool, is_first: bool = False
     ) -> None:
         self.module: Final = module
         self._class: Final = class_  # the name of the class in the module, None for a function of the module
         self.site: Final = site
         self.own: Final = own
-        self.is_plain: Final = is_usual(patch) and _is_plain(patch, site.slot, own)
+        self._is_plain: Final = is_plain
         self.is_first = is_first
         self.number = 0
         self.requests: dict[str, tuple[tuple[Requested, ...], tuple[Any, ...]]] = _NONE
@@ -74,7 +73,7 @@ class Prepared:
 
     def begin(self, request: Requested, number: int, place: int, session: ReferenceType[Any]) -> bool:
         """Apply the patch for a session; return False, with nothing changed, if the stamp does not hold."""
-        if self.number or not self.is_plain or (alone := self.alone or self._make_alone(request)) is None:
+        if self.number or not self._is_plain or (alone := self.alone or self._make_alone(request)) is None:
             return False
         layer, applied, watch = alone.layer, self.applied, self.watch
         if layer.plugin != request.plugin or layer.distribution != request.distribution:
@@ -198,7 +197,7 @@ def is_usual(patch: Patch) -> bool:
     return patch.verb in CALL_VERBS or (patch.verb == "replace" and type(patch.change) is not cached_property)
 
 
-def _is_plain(patch: Patch, slot: Any, own: object) -> bool:
+def is_plain(patch: Patch, slot: Any, own: object) -> bool:
     """Return True if the patch's value for the slot depends on the slot's present value alone."""
     if type(slot) is not AttributeSlot or not slot.is_plain:
         return False
@@ -219,7 +218,8 @@ def keep(patch: Patch, module: ModuleType | None, site: Site, own: object) -> No
         *way, _ = patch.target.steps
         names = [step.name for step in way if isinstance(step, Attribute)]
         if len(names) == len(way) < 2:
-            preparation = Prepared(patch, module, names[0] if names else None, site, own)
+            can_be_fast = is_usual(patch) and is_plain(patch, site.slot, own)
+            preparation = Prepared(module, names[0] if names else None, site, own, can_be_fast)
             if not take_road(sys._getframe(), preparation):
                 return
             try:

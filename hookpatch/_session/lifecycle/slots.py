@@ -24,7 +24,7 @@ from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.applied import AppliedLayer
 from hookpatch._session.lifecycle.everywhere import reach
 from hookpatch._session.lifecycle.layers import LayersLifecycle
-from hookpatch._session.lifecycle.prepared import Prepared, is_usual, keep, prepared
+from hookpatch._session.lifecycle.prepared import Prepared, is_plain, is_usual, keep, prepared
 from hookpatch.errors import HookpatchError, PatchUnneededWarning, warn
 
 _NOWHERE: Final = "no module that only_in= and except_in= allow holds the target"
@@ -200,13 +200,11 @@ class SlotLifecycle(LayersLifecycle):
 
 
 def prepare(request: Requested) -> Prepared | None:
-    """Prepare a patch of an attribute as an opening with locks does; return None if the opening must decide.
+    """Prepare a new patch of an attribute as an opening with locks does; return None if the opening must decide.
 
     No lock is taken and no slot is written: ``Prepared.begin`` compares the stamp with the slot.
     """
     patch = request.patch
-    if (preparation := prepared(patch)) is not None:
-        return preparation
     target, name = patch.target, patch.module
     if target is None or name is None or patch.reach != "slot" or not is_usual(patch):
         return None
@@ -227,14 +225,15 @@ def prepare(request: Requested) -> Prepared | None:
     own = slot.read()
     if own is ABSENT or is_lazy(own) or slot.key in originals or not _can_be_taken(patch, own):
         return None
+    if not is_plain(patch, slot, own):
+        return None
     try:
         guard.check_slot(patch, slot, own, request.owner)
     except Exception as error:
         if is_interrupt(error):
             raise
         return None
-    preparation = Prepared(patch, module, class_, site_of(slot), own, is_first=True)
-    return preparation if preparation.is_plain else None
+    return Prepared(module, class_, site_of(slot), own, is_plain=True, is_first=True)
 
 
 def _can_be_taken(patch: Patch, own: object) -> bool:

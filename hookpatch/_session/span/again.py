@@ -14,6 +14,7 @@ from weakref import ref
 
 from hookpatch._bootstrap import environment, imports, interpreters, interrupts
 from hookpatch._bootstrap.interrupts import Turn, held, operations, road
+from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.site.late_restore import waiting
 from hookpatch._engine.site.site import Site, covered
 from hookpatch._plugins import notify
@@ -44,35 +45,32 @@ class SessionAgain(OpeningSession):
 
         No lock is taken, no lifecycle and no entry is made: ``make_entries`` makes both on demand.
         """
-        if not self._is_simple or self._state == "open" or not (preparations := self._prepare()):
+        if not self._is_simple or self._state == "open":
             return False
+        new: list[tuple[Patch, Prepared]] = []
+        for request in self._requests:
+            if getattr(request.patch, "_prepared", None) is None:
+                if (preparation := prepare(request)) is None:
+                    return False
+                new.append((request.patch, preparation))
         # The frame is in no variable: a frame holding itself would keep an interrupted call alive.
         if road.setdefault(None, (sys._getframe(), self, None))[0] is not sys._getframe():
             return False
         try:
             if _is_disturbed() or not environment.enables_blocks():
                 return False
-            for request, preparation in zip(self._requests, preparations, strict=True):
-                note_first(request.patch, preparation)
+            for patch, preparation in new:
+                note_first(patch, preparation)
             if self.begin_again(entrance, hearers):
                 return True
-            for request in self._requests:
-                forget_unused(request.patch)
+            for patch, _ in new:
+                forget_unused(patch)
             return False
         except BaseException:
             self.finish(None)
             raise
         finally:
             del road[None]
-
-    def _prepare(self) -> list[Prepared]:
-        """Prepare all patches; return an empty list if an opening with locks must decide."""
-        preparations: list[Prepared] = []
-        for request in self._requests:
-            if (preparation := prepare(request)) is None:
-                return []
-            preparations.append(preparation)
-        return preparations
 
     def _leave_again(self, entrance: object) -> bool:
         """Close a session opened on the road; return False if the session was touched since."""
