@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import lru_cache
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 from hookpatch._bootstrap import environment as _environment
@@ -130,7 +131,9 @@ def _of_new_patch(patch: Patch, children: Children) -> Session | None:
     obstacle = payload.not_carried.get(0)
     if obstacle is not None:
         return Session((Requested(patch, stays=obstacle.why),), also=(carried(payload),))
-    return Session((Requested(patch),), also=(_carried_alike(payload.pieces[0], payload.is_required),))
+    is_name = type(patch.change) is FunctionType  # a name, and no value that may be large
+    also = _carried_alike(payload.pieces[0], payload.is_required) if is_name else carried(payload)
+    return Session((Requested(patch),), also=(also,))
 
 
 @lru_cache(maxsize=32)

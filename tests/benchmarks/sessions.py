@@ -48,6 +48,9 @@ OURS = {
     "active(replace(...), children='local')": (
         "with hookpatch.active(hookpatch.replace('{m}:f', new), children='local'): pass"
     ),
+}
+# Measured last: a lambda is not passed on, and from then on an audit hook sees each event of the process.
+NOT_PASSED_ON = {
     "active(replace(..., lambda))": "with hookpatch.active(hookpatch.replace('{m}:f', lambda x: x)): pass",
 }
 THEIRS = {
@@ -78,13 +81,14 @@ def main() -> None:
     session, local = hookpatch.active(patch), hookpatch.active(patch, children="local")
     names |= {"around": around, "new": new, "m": m, "patch": patch, "session": session, "local": local}
     names |= {"call": session(lambda: None), "call_locally": local(lambda: None)}
-    statements = {way: text.format(m=m.__name__) for way, text in (OURS | THEIRS).items()}
-    timers = {way: timer(text, **names) for way, text in statements.items() if wrapture or "wrapture" not in way}
-    times = times_of(timers)
-    for way in OURS:
-        heading(f"{way}: patch a function and take it back")
-        goals = {MEASURE: GOALS[way]} if way in GOALS else {}
-        compare({way: times[way], **{their_way: times.get(their_way) for their_way in THEIRS}}, goals)
+    for ours in (OURS, NOT_PASSED_ON):
+        statements = {way: text.format(m=m.__name__) for way, text in (ours | THEIRS).items()}
+        timers = {way: timer(text, **names) for way, text in statements.items() if wrapture or "wrapture" not in way}
+        times = times_of(timers)
+        for way in ours:
+            heading(f"{way}: patch a function and take it back")
+            goals = {MEASURE: GOALS[way]} if way in GOALS else {}
+            compare({way: times[way], **{their_way: times.get(their_way) for their_way in THEIRS}}, goals)
 
 
 if __name__ == "__main__":
