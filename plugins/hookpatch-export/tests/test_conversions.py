@@ -81,6 +81,33 @@ def test_iterator_over_a_tensor_is_unrolled(model: Model, loop: str) -> None:
         traced(net, X)(LONGER)
 
 
+def test_iterator_does_not_compile(model: Model) -> None:
+    """torch.jit.script refuses ``iter``, and the finding says so, also where script alone reaches the line."""
+    net = model(
+        """
+        class Net(nn.Module):
+            def forward(self, x):
+                rows = iter(x)
+                return x + next(rows)
+
+        class Scripted(nn.Module):
+            def forward(self, x):
+                if torch.jit.is_scripting():
+                    return next(iter(x))
+                return x[0]
+        """
+    )
+    import net as module
+
+    (finding,) = findings_of(net())
+    assert (finding.construct, finding.consequence["script"]) == ("iter()", "does not compile")
+    (finding,) = findings_of(module.Scripted())
+    assert (finding.line, finding.consequence) == (12, {"script": "does not compile"})
+    with warnings.catch_warnings(), pytest.raises(RuntimeError, match="function iter> is currently not supported"):
+        warnings.simplefilter("ignore")
+        torch.jit.script(net())
+
+
 def test_slice_by_a_tensor_is_kept_and_has_an_unknown_size(model: Model) -> None:
     """``x[:, :n]`` with a tensor ``n`` is kept in a trace and an export; a branch on the new size fails."""
     net = model(
@@ -128,7 +155,7 @@ def test_memo_by_a_size_fails_in_an_export(model: Model) -> None:
         import functools
 
         @functools.lru_cache(maxsize=1)
-        def ramp(count, by):
+        def ramp(count: int, by: int):
             return torch.arange(count) * by
 
         class Net(nn.Module):
@@ -150,11 +177,24 @@ def test_memo_by_a_size_fails_in_an_export(model: Model) -> None:
 
     (finding,) = findings_of(net())
     assert (finding.construct, finding.line, finding.kind) == ("lru_cache()", 12, Kind.SHAPE)
-    assert finding.consequence["export"] == "fails: a size that varies cannot be hashed"
+    assert finding.consequence == {
+        "trace": "kept",
+        "script": "called as a Python function: the scripted model cannot be saved",
+        "export": "fails, except with strict=True: a size that varies cannot be hashed",
+        "onnx": "kept",
+    }
     wider = torch.ones(3, 6)
     torch.testing.assert_close(traced(net(), X)(wider), net()(wider))
     with pytest.raises(TypeError, match="unhashable type"):
         torch.export.export(net(), (X,), dynamic_shapes=({1: AUTO},), strict=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        strict = torch.export.export(net(), (X,), dynamic_shapes=({1: AUTO},), strict=True).module()
+        scripted = torch.jit.script(net())
+    torch.testing.assert_close(strict(wider), net()(wider))
+    torch.testing.assert_close(scripted(wider), net()(wider))
+    with pytest.raises(RuntimeError, match="Could not export Python function call"):
+        scripted.save_to_buffer()
     assert found(module.Guarded()) == []
     program = torch.export.export(module.Guarded(), (X,), dynamic_shapes=({1: AUTO},), strict=False).module()
     torch.testing.assert_close(program(wider), module.Guarded()(wider))

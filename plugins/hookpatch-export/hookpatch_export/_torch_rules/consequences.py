@@ -24,7 +24,7 @@ _BY_CONSTRUCT: Final[dict[str, str]] = {
     "[mask]": "sized", "size from a tensor": "sized", "nonzero()": "sized", "argwhere()": "sized", "unique()": "sized",
     "unique_consecutive()": "sized",
     "masked_select()": "sized", "where()": "sized", "repeat_interleave()": "sized", "bincount()": "sized",
-    "combinations()": "sized", "[:tensor]": "sized", "iter()": "loop", "lru_cache()": "hashed",
+    "combinations()": "sized", "[:tensor]": "sized", "iter()": "iterator", "lru_cache()": "hashed",
     "nonzero_static()": "sized",
     "print()": "print", "input()": "print", "write to self": "write", "write to a global": "write", "try": "try",
 }  # fmt: skip
@@ -114,12 +114,14 @@ _SHAPE: Final[dict[str, tuple[dict[str, str], str]]] = {
         "use the size itself, without making a number of it",
     ),
 }
+for _by_kind in (_DATA, _SHAPE):
+    _by_kind["iterator"] = ({**_by_kind["loop"][0], "script": "does not compile"}, _by_kind["loop"][1])
 _SHAPE["hashed"] = (
     {
-        "trace": "computed anew in a trace; the memo of the call is not asked",
-        "script": "does not compile",
-        "export": "fails: a size that varies cannot be hashed",
-        "onnx": "as with export",
+        "trace": "kept",
+        "script": "called as a Python function: the scripted model cannot be saved",
+        "export": "fails, except with strict=True: a size that varies cannot be hashed",
+        "onnx": "kept",
     },
     "call the function under the memo (`function.__wrapped__`), or make the memo outside of forward",
 )
@@ -196,4 +198,4 @@ def consequence_of(kind: Kind, construct: str, modes: Iterable[str]) -> tuple[di
 
 def is_only_compiled(kind: Kind, construct: str, modes: frozenset[str]) -> bool:
     """Return True if a line is reached only where torch.jit.script compiles it as written."""
-    return kind >= Kind.SHAPE and modes == {"script"} and construct not in (".numpy()", ".tolist()", "try")
+    return kind >= Kind.SHAPE and modes == {"script"} and construct not in (".numpy()", ".tolist()", "iter()", "try")
