@@ -232,6 +232,16 @@ def test_plan_and_child_have_it(vendor: Any) -> None:
     assert (done.stdout, done.stderr) == ("given 5\n", "")
 
 
+def test_why_says_that_it_is_not_needed(vendor: Any) -> None:
+    """``why`` has the value of the module, reached, and beside it the patch; nothing foreign."""
+    for address in ("given", "table['there']", "Norm.own"):
+        with hookpatch.active(_absent(address, 5), children="local"):
+            layers = hookpatch.why(f"absent_vendor:{address}").layers
+            assert sorted((layer.by, layer.reached) for layer in layers)[-1] == ("module", True)
+            assert [layer.note for layer in layers if layer.by == "hookpatch"] == ["not needed: already there"]
+            assert len(layers) == 2
+
+
 def test_a_missing_source_counts_where_it_is_needed(vendor: Any) -> None:
     """The source is read for an absent name alone."""
     with hookpatch.active(_sourced("given", "nothing"), children="local"):

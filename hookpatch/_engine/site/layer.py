@@ -291,8 +291,8 @@ class Layer:
 
     @property
     def values_in_slots(self) -> tuple[Any, ...]:
-        """The values that the layer has put into slots; empty for a layer that runs around calls."""
-        if self.wraps:
+        """The values that the layer has put into slots; empty for a layer around calls, and for a needless one."""
+        if self.wraps or self.without_effect == NOT_NEEDED:
             return ()
         if self.only is not None:
             return tuple(value for _, value in list(self._narrowed.values()))

@@ -8,7 +8,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
 from hookpatch._engine.calls.trampoline import HOOK, Swap, beneath_link, is_trampoline, link_of
-from hookpatch._engine.patch.patch import GIVING_VERBS, MAKING_VERBS
+from hookpatch._engine.patch.patch import GIVING_VERBS, MAKING_VERBS, NOT_NEEDED
 from hookpatch._engine.site import stand_in
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
@@ -68,7 +68,7 @@ class LayerWalk:
             for layer in owner.layers:
                 if layer not in self._reported:
                     note = "the outer layer does not show its callee" if not layer.is_left_out else "left out"
-                    self._add_patch(layer, owner, note)
+                    self._add_patch(layer, owner, None if layer.without_effect == NOT_NEEDED else note)
 
     def _value(self, value: Any, slot: Slot, site: Site | None) -> None:
         """Add the layers of a value, from the value itself down to the original."""
