@@ -476,6 +476,48 @@ def test_a_foreign_value_is_left_alone(vendor: ModuleType) -> None:
     assert row.state == "overwritten"
 
 
+def _calling(method: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args: ("outside", method(*args))
+
+
+# Other code puts a method into an instance: what it puts there, and whether calls still get to the patch.
+COVERING: Final[dict[str, tuple[Callable[[Any], Any], bool]]] = {
+    "a new method": (lambda instance: lambda x=1: ("foreign", x), False),
+    "a wrapper": (lambda instance: _calling(instance.f), True),
+    "a call of the class's method": (lambda instance: lambda x=1: type(instance).f(instance, x), True),
+}
+
+
+@pytest.mark.parametrize("case", COVERING)
+@pytest.mark.parametrize("is_made_inside", [True, False])
+@pytest.mark.parametrize("name", [name for name in CLASSES if name != "Slots"])  # has no place for a method
+def test_a_method_that_other_code_puts_into_an_instance(
+    name: str, is_made_inside: bool, case: str, vendor: ModuleType
+) -> None:
+    """The patch lies in the class: report, why and the end say if calls of an instance go past the patch."""
+    make, calls_on = COVERING[case]
+    cls = getattr(vendor, name)
+    before, other = cls(), cls()
+    session = hookpatch.active(hookpatch.wrap(f"vendor:{name}().f", loud), children="local").open()
+    instance = cls() if is_made_inside else before
+    instance.f = covering = make(instance)
+    [row] = session.report()
+    layer = hookpatch.why(f"vendor:{name}().f").layers[0]
+    assert (row.state, layer.state) == (("applied", "applied") if calls_on else ("overwritten", "overwritten"))
+    assert ("loud" in str(instance.f())) is calls_on
+    if calls_on:
+        session.close()
+    else:
+        assert f"into f of an instance of vendor:{name}; in 1 of the instances patched: " in str(row.reason)
+        assert "into f of an instance" in str(layer.note)
+        with pytest.warns(hookpatch.errors.DisplacedWarning, match="into f of an instance"):
+            session.close()
+    [row] = session.report()
+    assert row.state == ("restored" if calls_on else "overwritten")
+    assert (vars(instance)["f"], "f" in vars(other)) == (covering, False)
+    assert "loud" not in str(instance.f())
+
+
 OF_N: Final[dict[str, Callable[[str], hookpatch.Patch]]] = {
     "replace": lambda address: hookpatch.replace(f"{address}.n", 7),
     "derive": lambda address: hookpatch.derive(f"{address}.n", lambda n: n + 100),

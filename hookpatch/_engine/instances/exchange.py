@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, final
 
 from hookpatch._engine.instances.meant import Meant, OfInstances
 from hookpatch._engine.instances.parts import is_model, submodule_places
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.item import ItemSlot
 from hookpatch._engine.slots.originals import own_beneath
 from hookpatch.errors import TargetRefused
@@ -50,6 +52,10 @@ class Exchange:
             if not is_model(submodule := slot.read()):
                 problem = f"the factory made {a_kind(submodule)}, and a submodule is a torch module"
                 raise TargetRefused(self._patch.address, self._owner, problem)
+
+    def entries(self) -> Sequence[AttributeSlot]:
+        """Return no slot: the instances themselves are exchanged."""
+        return []
 
     def doubts(self) -> list[str]:
         """Return a doubt in words if no submodule was found."""

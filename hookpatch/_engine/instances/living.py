@@ -9,10 +9,11 @@ from typing import Any, Final, final
 from weakref import ReferenceType, ref
 
 from hookpatch._engine.instances.meant import OfInstances, behind_proxy
-from hookpatch._engine.instances.slot import InstanceSlot
+from hookpatch._engine.instances.slot import InstanceSlot, dict_of, entries
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import site_at
+from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.guard import check_slot
 from hookpatch._engine.slots.originals import originals, own_beneath
 from hookpatch._engine.slots.resolve import missing
@@ -23,14 +24,6 @@ _FROZEN: Final = "instances that gc.freeze() has set aside are not seen"
 
 
 def _nothing() -> None: ...
-
-
-def _dict_of(instance: Any) -> Any:
-    """Return the ``__dict__`` of an instance; None for an instance without one."""
-    try:
-        return vars(instance)
-    except TypeError:
-        return None
 
 
 @final
@@ -112,7 +105,7 @@ class Living:
                 return
             if own is not ABSENT or not self.of.in_class:
                 check_slot(self._patch, slot, own, self._owner)
-                forget, shared = self._lay(slot), id(_dict_of(instance))
+                forget, shared = self._lay(slot), id(dict_of(instance))
                 self._by_dict[shared] = ref(instance)
 
         def died(_: object, number: int = id(instance)) -> None:
@@ -126,9 +119,9 @@ class Living:
 
     def _sharing(self, instance: Any) -> Any:
         """Return the instance that was patched in the same ``__dict__`` before; None without another instance."""
-        own = _dict_of(instance)
+        own = dict_of(instance)
         first = (self._by_dict.get(id(own)) or _nothing)()
-        return first if first is not None and first is not instance and own is _dict_of(first) is not None else None
+        return first if first is not None and first is not instance and own is dict_of(first) is not None else None
 
     def _adopt_sharing(self, instance: Any, first: Any) -> None:
         """Note an instance with the ``__dict__`` of a patched instance; keep the patched instance alive meanwhile."""
@@ -137,6 +130,11 @@ class Living:
             self._known.pop(number, None)
 
         self._known[id(instance)] = ref(instance, died)
+
+    def entries(self) -> list[AttributeSlot]:
+        """Return the slots of patched instances that have a value of their own over the patched method of the class."""
+        alive = [instance for weak in [*self._known.values()] if (instance := weak()) is not None]
+        return entries(alive if self.of.in_class and self.of.has_entries else (), self.of.name)
 
     def doubts(self) -> list[str]:
         """Return the unpatched instances in words."""

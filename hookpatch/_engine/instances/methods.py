@@ -14,7 +14,9 @@ from typing import Any, Final, final
 
 from hookpatch._engine.calls.trampoline import Trampoline
 from hookpatch._engine.instances.meant import Meant, behind_proxy
+from hookpatch._engine.instances.slot import entries
 from hookpatch._engine.patch.patch import MAKING_VERBS, Patch, Wrapper
+from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import inner
 
 
@@ -27,11 +29,12 @@ def goes_into_class(patch: Patch) -> bool:
 class OnlyFor:
     """The only instances for which a layer in the slot of the class is in effect."""
 
-    __slots__ = ("_meant", "takes")
+    __slots__ = ("_meant", "_name", "takes")
 
     def __init__(self, meant: Meant, owner: type, name: str) -> None:
         """Take the instances, and the method ``name`` of the class ``owner``."""
         self._meant: Final = meant
+        self._name: Final = name
         is_meant, only = meant.test_for(owner, name), meant.only
         self.takes: Final = (
             is_meant if only is None else lambda value: is_meant(value) and bool(only(behind_proxy(value)))
@@ -48,6 +51,12 @@ class OnlyFor:
     def meets(self, other: OnlyFor) -> bool:
         """See ``Only``."""
         return self._meant.meets(other._meant)
+
+    def entries(self) -> list[AttributeSlot]:
+        """See ``Only``."""
+        if self._meant.only is not None:
+            return []  # to ask only= is to run foreign code
+        return entries(filter(self.takes, self._meant.living()), self._name)
 
     def around(self, wrapper: Wrapper) -> Wrapper:
         """Return a wrapper that passes calls through for unmeant instances."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, final
 from weakref import ref
 
@@ -41,3 +42,16 @@ class InstanceSlot(AttributeSlot):
 
     def __str__(self) -> str:
         return f"{self.name} of an instance of {describe(type(self.owner))}"
+
+
+def dict_of(instance: Any) -> Any:
+    """Return the ``__dict__`` of an instance; None for an instance without one."""
+    try:
+        return vars(instance)
+    except TypeError:
+        return None
+
+
+def entries(instances: Iterable[Any], name: str) -> list[AttributeSlot]:
+    """Return the slots of the instances that have a value of their own under a name."""
+    return [InstanceSlot(instance, name) for instance in instances if name in (dict_of(instance) or ())]

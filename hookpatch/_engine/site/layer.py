@@ -45,6 +45,9 @@ class Only(Protocol):
     def meets(self, other: Any) -> bool:
         """Return True if the layer may be in effect for an object of another ``Only``."""
 
+    def entries(self) -> list[AttributeSlot]:
+        """Return the slots of the objects that have a value of their own over the method of the class."""
+
     def around(self, wrapper: Wrapper) -> Wrapper:
         """Return a wrapper that passes calls through for all other objects."""
 

@@ -20,7 +20,7 @@ from hookpatch._engine.slots.slot import ABSENT, Slot, inner, is_same_value, mro
 from hookpatch._engine.source.location import in_words, location, short_name
 from hookpatch._inspect.slot.foreign import wrapping
 from hookpatch._inspect.slot.report import LayerReport
-from hookpatch._session.lifecycle.overwritten import overwriting_value
+from hookpatch._session.lifecycle.overwritten import covering_value, overwriting_value
 
 _FORMS: Final = {staticmethod: "a static method", classmethod: "a class method", property: "a property"}
 
@@ -178,7 +178,8 @@ class LayerWalk:
         patch, state, lacks = layer.patch, None, [layer.without_effect]
         if site is not None and layer in site.layers:
             state, lacks = "failed" if layer.is_left_out else "applied", [lack_of_effect(site, layer)]
-            if (difference := overwriting_value(site, layer, None)) is not None:
+            difference = overwriting_value(site, layer, None) or covering_value(site, layer)
+            if difference is not None:
                 state, note = "overwritten", difference
             else:
                 lacks.append(lost_in_place(site, layer))

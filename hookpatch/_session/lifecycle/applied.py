@@ -107,8 +107,12 @@ class AppliedLayer:
 
         self.site.restore(self.layer, note, partial(_on_restored, ref(entry)))
         if entry.state in ("overwritten", "displaced"):
-            message = f"{request.patch.address} of {request.owner}: {entry.reason}"
-            warn(DisplacedWarning(message))
+            warn_of(entry, request)
+
+
+def warn_of(entry: Entry, request: Requested) -> None:
+    """Warn at the end of a patch that other code has put another value in place of the patch's."""
+    warn(DisplacedWarning(f"{request.patch.address} of {request.owner}: {entry.reason}"))
 
 
 def _nothing() -> None: ...
@@ -131,6 +135,7 @@ class AppliedInstances:
     kinds: WeakSet[type] = field(default_factory=WeakSet)  # the classes of instances with the patch
     library: Watch | None = None  # waits for torch, for all layers
     layers: dict[Site, AppliedLayer] = field(default_factory=dict)  # GIL: a change is one operation
+    covered: str | None = None  # in words: other code has put a value over the patched method in an instance
     hooks: set[Site] = field(default_factory=set)  # the sites of layers that only notice new instances
 
     def compare_slots(self) -> None:
@@ -139,7 +144,8 @@ class AppliedInstances:
         for applied in list(self.layers.values()):
             applied.compare_slots()
         states = self._states()
-        self.entry.compared(self._where("overwritten") if "overwritten" in states else None)
+        self.covered = None if "overwritten" in states else self._covering()
+        self.entry.compared(self._where("overwritten") if "overwritten" in states else self.covered)
         self.entry.without_effect = self._without_effect()
         self.entry.instances = self.living.count()
         self.entry.left_out = self.living.meant.left_out()
@@ -152,7 +158,10 @@ class AppliedInstances:
         """Note the worst ending of all layers as the patch's ending; each layer's own entry has the layer's ending."""
         states = self._states()
         worst = next((state for state in _WORST_FIRST if state in states), None)
-        self.entry.become(worst or "restored", worst and self._where(worst))
+        if worst is None and self.covered is not None:
+            self.entry.become("overwritten", self.covered)
+        else:
+            self.entry.become(worst or "restored", worst and self._where(worst))
 
     def stop_waiting(self) -> None:
         """End the calls of ``born``, and the wait for torch."""
@@ -168,6 +177,18 @@ class AppliedInstances:
             return next(iter(reasons), "")
         reason = reasons[0].removeprefix("without effect").lstrip(": ")
         return f"without effect in {len(reasons)} of {len(entries)} places: {reason}"
+
+    def _covering(self) -> str | None:
+        """Return in words the value that other code put over the patched method in an instance; None without one."""
+        layers = {**self.layers}
+        keys = {site.slot.key for site in layers}
+        entries = [slot for slot in self.living.entries() if slot.key not in keys]
+        ours = [value for site, applied in layers.items() for value in site.values_of(applied.layer)] if entries else ()
+        if not (covering := overwritten.covering_values(entries, ours)):
+            return None
+        return (
+            f"{overwritten.in_words(*covering[0])}; in {len(covering)} of the instances patched: {self.living.count()}"
+        )
 
     def _states(self) -> set[State]:
         return {applied.entry.state for applied in list(self.layers.values()) if applied.entry is not None}

@@ -26,10 +26,10 @@ from hookpatch._engine.slots.resolve import seen_from
 from hookpatch._engine.slots.slot import Slot
 from hookpatch._plugins import notify
 from hookpatch._session.ledger import Entry
-from hookpatch._session.lifecycle.applied import AppliedInstances, AppliedLayer, undo
+from hookpatch._session.lifecycle.applied import AppliedInstances, AppliedLayer, undo, warn_of
 from hookpatch._session.lifecycle.layers import LayersLifecycle, forget
 from hookpatch._session.lifecycle.lifecycle import Formers
-from hookpatch.errors import HookpatchError, PatchFailedWarning, warn
+from hookpatch.errors import DisplacedWarning, HookpatchError, PatchFailedWarning, warn
 
 _OUTSIDE: Final = 1  # of the layers that notice new instances: a new __init__ of a later session lies inside
 
@@ -279,6 +279,11 @@ class InstancesLifecycle(LayersLifecycle):
         super()._restore(errors, touched, copied)
         for instances in self._instances:
             instances.note_ending()
+            if instances.covered is not None:
+                try:
+                    warn_of(instances.entry, self._request)
+                except DisplacedWarning as warning:  # made an error by the user
+                    errors.append(warning)
 
     def forget(self) -> None:
         """Forget the restored layers and instances."""
