@@ -173,8 +173,8 @@ def innermost(value: Thing) -> Thing:
 
 
 def is_at_home(value: Thing) -> bool:
-    """Return True if a value says that it is defined in the module: functools.wraps says so."""
-    return isinstance(innermost(value), Function)
+    """Return True if no other module claims a value: functools.wraps copies the module's name, a proxy has none."""
+    return (isinstance(value, Foreign) and value.is_proxy) or isinstance(innermost(value), Function)
 
 
 def own(place: Place) -> Thing:
