@@ -235,3 +235,28 @@ def test_names_bound_to_what_is_inherited(make_module: Callable[..., Any], verb:
         (report,) = session.report()
     names = {"user:of_heir", "user:of_grandchild"}
     assert set(report.stale) == (names if name == "static" else {*names, "user:table['heir']"})
+
+
+NEW: Final[dict[str, Any]] = {
+    "forward": lambda self: "new",
+    "of_class": classmethod(lambda cls: "new"),
+    "static": staticmethod(lambda: "new"),
+}
+
+
+@pytest.mark.parametrize("verb", ["wrap", "replace"])
+@pytest.mark.parametrize("name", NEW)
+def test_a_name_bound_before_is_listed_in_each_block(
+    name: str, verb: str, make_module: Callable[[str, str], ModuleType]
+) -> None:
+    """The report lists the name in the first block of a patch, in the next, and in one entered again."""
+    make_module("bound_vendor", SOURCE)
+    make_module("bound_user", f"from bound_vendor import Base\nbound = Base.{name}")
+    target = f"bound_vendor:Base.{name}"
+    patch = (
+        hookpatch.replace(target, NEW[name]) if verb == "replace" else hookpatch.wrap(target, lambda w, i, a, k: w())
+    )
+    again = hookpatch.active(patch, children="local")
+    for session in (hookpatch.active(patch, children="local"), again, again, again):
+        with session:
+            assert session.report().patches[0].stale == ("bound_user:bound",)

@@ -177,7 +177,7 @@ class SlotLifecycle(LayersLifecycle):
     def _note(self, applied: AppliedLayer, original: object, words: str | None = None) -> None:
         entry = applied.entry = self._next_entry()
         entry.become("applied")
-        entry.place, entry.original, entry.our_values = words, original, applied.layer.values_in_slots
+        entry.place, entry.original, entry.our_values = words, inner(original), applied.layer.values_in_slots
         entry.warnings, entry.without_effect = () if words else self._warnings, applied.layer.without_effect
         entry.applied = applied
 
