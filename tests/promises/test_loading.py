@@ -498,17 +498,16 @@ def test_processes(folder: Path, make_distribution: Callable[..., Path], monkeyp
 
 @pytest.mark.parametrize("way", ["spawn", "fork"])
 def test_workers(folder: Path, way: str) -> None:
+    """A worker runs the changed module; all functions are of modules that a worker can import from any folder."""
     (folder / "vendor.py").write_text(SOURCE)
-    with hookpatch.active(CHANGES["transform"]("vendor", keep=True)):
-        importlib.import_module("vendor")
+    (folder / "changing.py").write_text("def change(text): return text.replace('LIMIT = 42', 'LIMIT = 43')\n")
+    change = importlib.import_module("changing").change
+    with hookpatch.active(hookpatch.transform("vendor", change, keep=True)):
+        vendor = importlib.import_module("vendor")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
             with multiprocessing.get_context(way).Pool(1) as pool:
-                assert pool.apply(_answer) == 43
-
-
-def _answer() -> int:
-    return int(importlib.import_module("vendor").answer())
+                assert pool.apply(vendor.answer) == 43
 
 
 def test_why_tells_the_changes_of_this_module_alone(write_module: Callable[[str, str], Any]) -> None:
