@@ -6,6 +6,7 @@ import pytest
 import road
 
 
+@pytest.mark.repository  # the tracer follows the files of the repository, not installed copies
 @pytest.mark.once
 def test_the_page_is_the_run() -> None:
     assert road.PAGE.read_text() == road.page(), "`make road` writes the page anew"
