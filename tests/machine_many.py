@@ -187,7 +187,7 @@ class ManyMachine(RuleBasedStateMachine):
             if kind.name not in known:
                 down_to = kind.mro[: kind.mro.index(self.kinds[first]) + 1]
                 places = [ancestor.place for ancestor in down_to]
-                owner = next((place for place in places if place.content is not NOTHING or place.layers), places[-1])
+                owner = next((place for place in places if place.content is not NOTHING), places[-1])
                 by_place.setdefault(owner, set()).add(kind.name)
         for place, kinds_of in by_place.items():
             mine = next((layer for other, layer in asked.laid if other is place), None)
