@@ -120,7 +120,7 @@ class Watch:
     def begin_again(self, module: ModuleType, arrival: Arrival) -> bool:
         """Start the callbacks of a cancelled watch; return False if the name has another module now.
 
-        ``end_again`` stops the callbacks. Both are called on the road, and only if ``is_undisturbed``.
+        ``end_again`` stops the callbacks. Both are called on the fast path, and only if ``is_undisturbed``.
         """
         name = self.module
         if sys.modules.get(name) is not module or name in _executing:

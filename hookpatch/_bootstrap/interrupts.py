@@ -3,10 +3,10 @@
 A lock and an operation note the frame of the beginning function. An interrupt ends the function and leaves the note.
 The next thread that finds the note takes the lock, or finishes the operation.
 
-A block entered again takes no lock, but the road: a mark shared by all blocks entered again. The block goes on if no
-lock is taken. A thread that takes a lock waits until the road is free.
+A plain block takes no lock, but the fast path: one mark for the whole process. The block goes on if no lock is taken.
+A thread that takes a lock waits until the fast path is free.
 
-Long because a lock and the road wait for each other.
+Long because a lock and the fast path wait for each other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any, Final, Protocol
 
     class Traveller(Protocol):
-        """The user of the road: finishes its act after an interrupt."""
+        """The user of the fast path: finishes its act after an interrupt."""
 
         def finish(self, entrance: object) -> None:
             """Undo or finish the interrupted act; may be called again."""
@@ -42,8 +42,8 @@ def _after_fork_in_child() -> None:
     global _forks, _survivor
     _survivor = get_ident()
     _forks += 1
-    if (entry := road.get(None)) is not None and not _is_of_this_thread(entry[0]):
-        road.clear()  # the entry of a thread that found the lock taken for the fork
+    if (entry := fast_path.get(None)) is not None and not _is_of_this_thread(entry[0]):
+        fast_path.clear()  # the entry of a thread that found the lock taken for the fork
 
 
 if hasattr(os, "register_at_fork"):
@@ -76,9 +76,9 @@ class Begun:
         return self.frame is not None
 
 
-# The user of the road: the frame, the traveller, and the ending entrance, None for a beginning entrance.
+# The user of the fast path: the frame, the traveller, and the ending entrance, None for a beginning entrance.
 # GIL: taken by ``setdefault`` and left by ``del``, in one operation each.
-road: Final[dict[None, tuple[FrameType, Traveller, object]]] = {}
+fast_path: Final[dict[None, tuple[FrameType, Traveller, object]]] = {}
 
 
 def _is_of_this_thread(frame: FrameType) -> bool:
@@ -88,12 +88,12 @@ def _is_of_this_thread(frame: FrameType) -> bool:
     return caller is not None
 
 
-def wait_for_the_road(lock: Turn | None = None, until: float | None = None) -> bool:
-    """Wait until no other thread is on the road; return False if this thread is on the road, and needs the lock.
+def wait_for_fast_path(lock: Turn | None = None, until: float | None = None) -> bool:
+    """Wait until no other thread is on the fast path; return False if this thread is, and needs the lock.
 
     Return False, too, once ``time.monotonic`` has reached ``until``.
     """
-    while (entry := road.get(None)) is not None and not _mending.belongs_to_thread:
+    while (entry := fast_path.get(None)) is not None and not _mending.belongs_to_thread:
         frame, traveller, _ = entry
         if _is_of_this_thread(frame):
             return lock is None or not traveller.needs(lock)
@@ -109,24 +109,24 @@ def wait_for_the_road(lock: Turn | None = None, until: float | None = None) -> b
 
 
 def _mend(entry: tuple[FrameType, Traveller, object]) -> None:
-    """Finish an interrupted act on the road. One thread at a time finishes acts: no thread removes a later entry."""
+    """Finish an interrupted act on the fast path; one thread at a time, so no thread removes a later entry."""
     frame = sys._getframe()
     if not _mending.acquire_for(frame, goes_first=True):
         return
     try:
-        if road.get(None) is entry:
+        if fast_path.get(None) is entry:
             entry[1].finish(entry[2])
-            del road[None]
+            del fast_path[None]
     finally:
         _mending.release_for(frame)
 
 
-def take_road(frame: FrameType, traveller: Traveller) -> bool:
-    """Take the road for a frame, until ``del road[None]``; return False if this thread has the road."""
+def take_fast_path(frame: FrameType, traveller: Traveller) -> bool:
+    """Take the fast path for a frame, until ``del fast_path[None]``; return False if this thread has the fast path."""
     entry = frame, traveller, None
-    while road.setdefault(None, entry) is not entry:
-        wait_for_the_road()
-        if (current := road.get(None)) is not None and _is_of_this_thread(current[0]):
+    while fast_path.setdefault(None, entry) is not entry:
+        wait_for_fast_path()
+        if (current := fast_path.get(None)) is not None and _is_of_this_thread(current[0]):
             return False
     return True
 
@@ -232,14 +232,14 @@ class Turn:
         """Take the lock for a frame of this thread; return False if this thread has the lock.
 
         ``until``: the moment of ``time.monotonic`` at which the wait for other threads ends; the result is False.
-        ``goes_first``: do not wait for the road.
+        ``goes_first``: do not wait for the fast path.
         """
-        while goes_first or not road or wait_for_the_road(self, until):
+        while goes_first or not fast_path or wait_for_fast_path(self, until):
             if not self._take_once(frame, until):
                 return False
-            if goes_first or not road or _is_travelling():
+            if goes_first or not fast_path or _is_travelling():
                 return True
-            self.release_for(frame)  # a thread waits for the road without a lock
+            self.release_for(frame)  # a thread waits for the fast path without a lock
         return False
 
     def _take_once(self, frame: FrameType, until: float | None) -> bool:
@@ -266,7 +266,7 @@ class Turn:
         last = self._holder()
         if last.frame is not None:
             return last.thread == get_ident()
-        entry = road.get(None)
+        entry = fast_path.get(None)
         return entry is not None and entry[1].needs(self) and _is_of_this_thread(entry[0])
 
     def release_for(self, frame: FrameType) -> None:
@@ -300,8 +300,8 @@ class Turn:
 
 
 def _is_travelling() -> bool:
-    """Return True if this thread is on the road, or finishes an interrupted act of the road."""
-    entry = road.get(None)
+    """Return True if this thread is on the fast path, or finishes an interrupted act of the fast path."""
+    entry = fast_path.get(None)
     return entry is None or _mending.belongs_to_thread or _is_of_this_thread(entry[0])
 
 
@@ -340,8 +340,8 @@ def end(operation: Operation) -> None:
 
 def finish_interrupted() -> None:
     """Finish all operations whose frames were interrupted. Called before each look at patches."""
-    if road:
-        wait_for_the_road()
+    if fast_path:
+        wait_for_fast_path()
     for holder in [*held]:
         if holder.is_interrupted():
             holder.end()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Hearer(NamedTuple):
-    """The functions that notify a plugin of a block entered again: on the road, and therefore without a lock.
+    """The functions that notify a plugin of a block entered again: on the fast path, and therefore without a lock.
 
     Attributes:
         begin: called when the sites are patched; returns False if the plugin must be notified with locks.

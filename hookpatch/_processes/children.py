@@ -89,7 +89,7 @@ def carry_no_longer(number: int) -> None:
 
 
 def carry_again(payload: Payload, number: int) -> bool:
-    """Hand a payload on, as the only block, without a lock; return False if a lock is needed. On the road."""
+    """Hand a payload on, as the only block, without a lock; return False if a lock is needed. On the fast path."""
     if _open or not _free or payload.id or not payload.is_in_environment or not liveness.is_ready():
         return False
     block = payload.block or OpenBlock(payload, number, _free[0])
@@ -105,7 +105,7 @@ def carry_again(payload: Payload, number: int) -> bool:
 
 
 def carry_again_no_longer(number: int) -> bool:
-    """Undo ``carry_again``, interrupted or not; return False if a lock is needed. On the road."""
+    """Undo ``carry_again``, interrupted or not; return False if a lock is needed. On the fast path."""
     block = _open.get(number)
     if block is None or len(_open) > 1 or not ((is_quiet := starts.is_quiet()) or starts.may_end_again()):
         return False

@@ -48,7 +48,7 @@ def hand_on_no_longer(number: int) -> None:
 
 
 def hand_on_again(number: int, block: OpenBlock) -> bool:
-    """Hand on a block as the only block; change nothing and return False if a lock is needed. On the road.
+    """Hand on a block as the only block; change nothing and return False if a lock is needed. On the fast path.
 
     An interrupted call is undone by ``hand_on_no_longer``.
     """
@@ -65,7 +65,7 @@ def hand_on_again(number: int, block: OpenBlock) -> bool:
 
 
 def hand_on_again_no_longer(number: int) -> bool:
-    """Undo ``hand_on_again``; change nothing and return False if a lock is needed. On the road."""
+    """Undo ``hand_on_again``; change nothing and return False if a lock is needed. On the fast path."""
     global _is_stale
     if _is_stale or len(_open) != 1 or number not in _open:
         return False

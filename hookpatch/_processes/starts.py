@@ -49,7 +49,7 @@ def update() -> None:
 
 
 def update_again() -> bool:
-    """Update as ``update`` does, but without a lock; return False if a lock is needed. On the road."""
+    """Update as ``update`` does, but without a lock; return False if a lock is needed. On the fast path."""
     if not (_patches.sessions or any(map(imports.begun, _OF_PROCESSES))):
         return True  # the patch for programs is never begun without a lock
     needed = _needed()
@@ -57,12 +57,12 @@ def update_again() -> bool:
 
 
 def is_quiet() -> bool:
-    """Return True if no patch is applied. Asked on the road."""
+    """Return True if no patch is applied. Asked on the fast path."""
     return not _patches.sessions
 
 
 def may_end_again() -> bool:
-    """Return True if all patches can be restored without a lock. Asked on the road."""
+    """Return True if all patches can be restored without a lock. Asked on the fast path."""
     return _patches.may_end_again(())
 
 

@@ -24,7 +24,7 @@ class OwnPatches:
         # The same patch each time: sessions keep prepared results with a patch.
         self._request_for: Final = cache(request_for)
         self.sessions: Final[dict[str, Session]] = {}  # by target, while the patch is applied
-        self._again: Final[dict[str, Session]] = {}  # by target: to be entered again on the road
+        self._again: Final[dict[str, Session]] = {}  # by target: to be entered again on the fast path
         self._opening: Final[set[Session]] = set()  # sessions that a thread opens now: no other thread closes them
         if hasattr(os, "register_at_fork"):
             release = self.lock.release
@@ -68,7 +68,7 @@ class OwnPatches:
         return None
 
     def begin_again(self, targets: Iterable[str]) -> bool:
-        """Apply the patches at more targets; return False if a patch needs a lock. On the road.
+        """Apply the patches at more targets; return False if a patch needs a lock. On the fast path.
 
         ``end_again`` restores all patches begun here, also after a failure in the middle.
         """
@@ -84,12 +84,12 @@ class OwnPatches:
         return True
 
     def may_end_again(self, needed: Container[str]) -> bool:
-        """Return True if ``end_again`` can restore all patches except at the needed targets. Asked on the road."""
+        """Return True if ``end_again`` can restore all patches except at the needed targets. Asked on the fast path."""
         ended = [session for target, session in self.sessions.items() if target not in needed]
         return not self._opening and all(session.may_end_again() for session in ended)
 
     def end_again(self, needed: Container[str]) -> bool:
-        """Restore all patches except at the needed targets; return False if a restore needs a lock. On the road."""
+        """Restore all patches except at the needed targets; return False if one needs a lock. On the fast path."""
         for target, session in [*self.sessions.items()]:
             if target not in needed:
                 if not session.give_up_again():

@@ -22,7 +22,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 interrupts.takers.add(__file__)
-_BLOCK: Final = "a block"  # the entrance of a with statement on the road
+_BLOCK: Final = "a block"  # the entrance of a with statement on the fast path
 
 
 @final

@@ -47,7 +47,7 @@ def _needed() -> set[str]:
 
 
 def carry_again(sites: Sequence[Site]) -> bool:
-    """Act as ``carry`` for the sites of a block entered again; return False if a lock is needed. On the road.
+    """Act as ``carry`` for the sites of a block entered again; return False if a lock is needed. On the fast path.
 
     ``carry_no_longer`` is the undo, also after a failure in the middle.
     """
@@ -59,7 +59,7 @@ def carry_again(sites: Sequence[Site]) -> bool:
 
 
 def may_carry_no_longer(sites: Sequence[Site]) -> bool:
-    """Return True if ``carry_no_longer`` can restore the torch functions of sites. Asked on the road."""
+    """Return True if ``carry_no_longer`` can restore the torch functions of sites. Asked on the fast path."""
     if not _carriers.sessions:
         return True
     needed_elsewhere = {target for target, users in needed.users.items() if not users.keys() <= set(sites)}
@@ -67,7 +67,7 @@ def may_carry_no_longer(sites: Sequence[Site]) -> bool:
 
 
 def carry_no_longer(sites: Sequence[Site]) -> bool:
-    """Restore the torch functions needed by the given sites only; return False if a lock is needed. On the road."""
+    """Restore the torch functions that only these sites need; return False if a lock is needed. On the fast path."""
     for site in sites:
         needed.note(site, set())
     return not _carriers.sessions or _carriers.end_again(needed.targets_needed())

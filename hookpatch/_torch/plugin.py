@@ -60,7 +60,7 @@ def _is_of_tensor(site: Site) -> bool:
     return cls is not None and (cls.__module__, cls.__name__) in _TENSORS
 
 
-# --- a block that is entered again, on the road
+# --- a block that is entered again, on the fast path
 
 
 def _begin(sites: Sequence[Site]) -> bool:

@@ -243,8 +243,8 @@ def test_owner_that_raises_when_it_is_read() -> None:
 
 
 @pytest.mark.parametrize("verb", ["wrap", "default"])
-@pytest.mark.parametrize("road", [False, True], ids=["first", "again"])
-def test_code_assigned_to_a_wrapper_is_reported(vendor: Any, verb: str, road: bool) -> None:
+@pytest.mark.parametrize("fast_path", [False, True], ids=["first", "again"])
+def test_code_assigned_to_a_wrapper_is_reported(vendor: Any, verb: str, fast_path: bool) -> None:
     """Code with as many free variables as the wrapper has replaced the wrapper in silence, and in later blocks, too."""
     patch = {
         "wrap": hookpatch.wrap("vendor:speak", loud),
@@ -255,7 +255,7 @@ def test_code_assigned_to_a_wrapper_is_reported(vendor: Any, verb: str, road: bo
     def foreign(*args: Any) -> Any:
         return free and "foreign"
 
-    for _ in range(3 * road):
+    for _ in range(3 * fast_path):
         with hookpatch.active(patch):
             pass
     session = hookpatch.active(patch).open()

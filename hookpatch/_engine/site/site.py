@@ -181,7 +181,7 @@ class Site:
         return ending
 
     def alone(self, layer: Layer, own: Any) -> Alone | None:
-        """Return a layer to apply here again, alone; None if a session must apply the layer first. On the road.
+        """Return a layer to apply here again, alone; None if a session must apply the layer first. On the fast path.
 
         Raises:
             SignatureError: the layer does not fit the function.
@@ -202,7 +202,7 @@ class Site:
             self._spare = alone.stand_in
 
     def lay_again(self, alone: Alone) -> bool:
-        """Apply a layer here again; change nothing and return False if the site is not as before. On the road."""
+        """Apply a layer here again; change nothing and return False if the site is not as before. On the fast path."""
         state, stand_in = self._state, alone.stand_in
         slot: Any = self.slot
         if self._layers or self._retired or self._unfinished is not None:
@@ -235,7 +235,7 @@ class Site:
         return True
 
     def lies_alone(self, alone: Alone) -> bool:
-        """Return True if a layer was not touched since ``lay_again``. Asked on the road."""
+        """Return True if a layer was not touched since ``lay_again``. Asked on the fast path."""
         state = self._state
         slot: Any = self.slot
         return (
@@ -247,7 +247,7 @@ class Site:
         )
 
     def lift_again(self, alone: Alone) -> bool:
-        """Undo ``lay_again``; return False if other code holds the layer's wrapper. Called on the road."""
+        """Undo ``lay_again``; return False if other code holds the layer's wrapper. Called on the fast path."""
         own, layer, state, stand_in = alone.own, alone.layer, self._state, alone.stand_in
         slot: Any = self.slot
         layer.ended, layer.call, layer.notes = True, pass_through, None

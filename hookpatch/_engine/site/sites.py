@@ -41,7 +41,7 @@ def site_of(slot: Slot) -> Site:
 
 
 def claims(site: Site) -> bool:
-    """Make a site known, unless another site of the slot is; return False in that case. On the road."""
+    """Make a site known, unless another site of the slot is; return False in that case. On the fast path."""
     known = _sites.get(site.slot.key)
     if known is None or known.slot.owner is None:
         known = _sites[site.slot.key] = site

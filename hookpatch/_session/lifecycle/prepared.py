@@ -10,7 +10,7 @@ from typing import Any, Final, final
 from weakref import ReferenceType
 
 from hookpatch._bootstrap import imports
-from hookpatch._bootstrap.interrupts import Turn, is_interrupt, road, take_road
+from hookpatch._bootstrap.interrupts import Turn, fast_path, is_interrupt, take_fast_path
 from hookpatch._engine.patch.describe import PLAIN
 from hookpatch._engine.patch.patch import CALL_VERBS, Patch
 from hookpatch._engine.patch.target import Attribute
@@ -138,13 +138,13 @@ class Prepared:
     def undo(self) -> None:
         """Restore the patch of a collected session, whatever the state of the patch."""
         applied, alone, watch = self.applied, self.alone, self.watch
-        if applied is None or alone is None or watch is None or not take_road(sys._getframe(), self):
+        if applied is None or alone is None or watch is None or not take_fast_path(sys._getframe(), self):
             return
         try:
             if is_usual := self.may_end():
                 self.end()
         finally:
-            del road[None]
+            del fast_path[None]
         if not is_usual:
             watch.cancel()
             applied.restore(Requested(alone.layer.patch, alone.layer.plugin, alone.layer.distribution))
@@ -220,23 +220,23 @@ def keep(patch: Patch, module: ModuleType | None, site: Site, own: object) -> No
         if len(names) == len(way) < 2:
             can_be_fast = is_usual(patch) and is_plain(patch, site.slot, own)
             preparation = Prepared(module, names[0] if names else None, site, own, can_be_fast)
-            if not take_road(sys._getframe(), preparation):
+            if not take_fast_path(sys._getframe(), preparation):
                 return
             try:
                 if (current := prepared(patch)) is None or not current.number:  # else in use by another session
                     _note(patch, preparation)
             finally:
-                del road[None]
+                del fast_path[None]
 
 
 def note_first(patch: Patch, preparation: Prepared) -> None:
-    """Note the results of a preparation, unless the patch has others. On the road."""
+    """Note the results of a preparation, unless the patch has others. On the fast path."""
     if prepared(patch) is None:
         _note(patch, preparation)
 
 
 def forget_unused(patch: Patch) -> None:
-    """Drop the results of a preparation that no session has used. On the road."""
+    """Drop the results of a preparation that no session has used. On the fast path."""
     if (preparation := prepared(patch)) is not None and preparation.is_first and not preparation.number:
         _note(patch, None)
 

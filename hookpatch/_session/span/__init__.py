@@ -1,1 +1,1 @@
-"""The span of a session: opened with locks, entered again on the road, closed; and what an interrupt leaves."""
+"""The span of a session: opened with locks, entered again on the fast path, closed; and what an interrupt leaves."""

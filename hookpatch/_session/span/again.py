@@ -1,4 +1,4 @@
-"""Enter a session on the road: no lock is taken, no lifecycle and no entry is made, if all patches plainly fit.
+"""Enter a session on the fast path: no lock is taken, no lifecycle and no entry is made, if all patches plainly fit.
 
 Anything unusual returns False before a change: then the session opens and closes with locks.
 """
@@ -13,7 +13,7 @@ from typing import Final, Literal
 from weakref import ref
 
 from hookpatch._bootstrap import environment, imports, interpreters, interrupts
-from hookpatch._bootstrap.interrupts import Turn, held, operations, road
+from hookpatch._bootstrap.interrupts import Turn, fast_path, held, operations
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.site.late_restore import waiting
 from hookpatch._engine.site.site import Site, covered
@@ -27,15 +27,15 @@ from hookpatch._session.span.opening import OpeningSession
 from hookpatch._session.span.state import numbers
 
 interrupts.takers.add(__file__)
-# Modules that can keep a block off the road, each with a function that returns True while the module does not.
+# Modules that can keep a block off the fast path, each with a function that returns True while the module does not.
 _DISTURBING: Final = {notify.LIBRARY: notify.is_heard, **dict.fromkeys(interpreters.MODULES, interpreters.is_alone)}
 
 
 class SessionAgain(OpeningSession):
-    """A session that can be entered on the road, the first time and again.
+    """A session that can be entered on the fast path, the first time and again.
 
-    A block on the road writes its frame, session and entrance into ``road``, which has a single entry. A thread that
-    finds the entry of an interrupted frame calls ``finish``.
+    A block on the fast path writes its frame, session and entrance into ``fast_path``, which has one entry. A thread
+    that finds the entry of an interrupted frame calls ``finish``.
     """
 
     # --- a block of the user
@@ -54,7 +54,7 @@ class SessionAgain(OpeningSession):
                     return False
                 new.append((request.patch, preparation))
         # The frame is in no variable: a frame holding itself would keep an interrupted call alive.
-        if road.setdefault(None, (sys._getframe(), self, None))[0] is not sys._getframe():
+        if fast_path.setdefault(None, (sys._getframe(), self, None))[0] is not sys._getframe():
             return False
         try:
             if _is_disturbed() or not environment.enables_blocks():
@@ -70,11 +70,11 @@ class SessionAgain(OpeningSession):
             self.finish(None)
             raise
         finally:
-            del road[None]
+            del fast_path[None]
 
     def _leave_again(self, entrance: object) -> bool:
-        """Close a session opened on the road; return False if the session was touched since."""
-        if road.setdefault(None, (sys._getframe(), self, entrance))[0] is not sys._getframe():
+        """Close a session opened on the fast path; return False if the session was touched since."""
+        if fast_path.setdefault(None, (sys._getframe(), self, entrance))[0] is not sys._getframe():
             return False
         try:
             if _is_disturbed() or entrance not in self._entrances or not self.may_end_again(hearers):
@@ -90,12 +90,12 @@ class SessionAgain(OpeningSession):
             self.finish(entrance)
             raise
         finally:
-            del road[None]
+            del fast_path[None]
 
-    # --- on the road
+    # --- on the fast path
 
     def begin_again(self, entrance: object, heard_by: Sequence[Hearer] = ()) -> bool:
-        """Apply the patches as the last time; change nothing and return False if a patch may not fit. On the road."""
+        """Apply the patches as before; change nothing and return False if a patch may not fit. On the fast path."""
         if self._state == "open" or not self._is_simple or self._errors:
             return False
         if getattr(self._requests[0].patch, "_prepared", None) is None:
@@ -123,7 +123,7 @@ class SessionAgain(OpeningSession):
         return True
 
     def may_end_again(self, heard_by: Sequence[Hearer] = ()) -> bool:
-        """Return True if the session was opened on the road and not touched since."""
+        """Return True if the session was opened on the fast path and not touched since."""
         if not self._is_fast or self._written is not None or self._errors or len(self._entrances) > 1:
             return False
         for request in self._requests:
@@ -133,7 +133,7 @@ class SessionAgain(OpeningSession):
         return not heard_by or all(hearer.may_end(self._sites()) for hearer in heard_by)
 
     def end_again(self, heard_by: Sequence[Hearer] = ()) -> Literal[False]:
-        """End the opening or the session of the road, in any state; called again after an interrupt. Return False."""
+        """End the opening or session of the fast path, in any state; called again after an interrupt. Return False."""
         for also in self._also:
             if also.end_again is None or not also.end_again(self._number):
                 interrupts.begin(partial(also.end, self._number))  # the next look does the part with a lock
@@ -141,7 +141,7 @@ class SessionAgain(OpeningSession):
         return False
 
     def give_up_again(self) -> bool:
-        """End the opening or the session of the road, if any; return False if the end needs a lock."""
+        """End the opening or the session of the fast path, if any; return False if the end needs a lock."""
         if self._state == "closed":
             return True
         if not self._is_fast or (self._state == "open" and not self.may_end_again()):
@@ -168,10 +168,10 @@ class SessionAgain(OpeningSession):
         preparations = [prepared(request.patch) for request in self._requests]
         return [preparation.site for preparation in preparations if preparation is not None]
 
-    # --- after an interrupt on the road
+    # --- after an interrupt on the fast path
 
     def finish(self, entrance: object) -> None:
-        """Restore the patches after an interrupted opening or closing on the road; may be called again.
+        """Restore the patches after an interrupted opening or closing on the fast path; may be called again.
 
         ``entrance``: the ending entrance; None for an opening.
         """
@@ -186,7 +186,7 @@ class SessionAgain(OpeningSession):
 
 
 def _is_disturbed() -> bool:
-    """Return True if a block may not go on the road now: a lock is held, or work waits for a look at the patches."""
+    """Return True if no block may take the fast path now: a lock is held, or work waits for a look at the patches."""
     if operations or held or postponed or dead or covered or waiting or listeners or hosts:
         return True
     return not imports.is_undisturbed(_DISTURBING)

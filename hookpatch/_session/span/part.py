@@ -10,8 +10,8 @@ from typing import NamedTuple, final
 class SessionPart(NamedTuple):
     """Functions to begin and end a part with a session; both take the session's number.
 
-    ``end`` may be called without ``begin``, and again. ``begin_again`` and ``end_again`` do the same on the road, or
-    return False if the act needs a lock.
+    ``end`` may be called without ``begin``, and again. ``begin_again`` and ``end_again`` do the same on the fast path,
+    or return False if the act needs a lock.
     """
 
     begin: Callable[[int], object]

@@ -1,4 +1,4 @@
-"""The state of a session, with its lifecycles and its ledger: made at the opening, or on demand after the road."""
+"""The state of a session, with its lifecycles and its ledger: made at the opening, or on demand after the fast path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hookpatch._bootstrap import imports, interrupts
-from hookpatch._bootstrap.interrupts import Turn, road
+from hookpatch._bootstrap.interrupts import Turn, fast_path
 from hookpatch._engine.patch.patch import Scope
 from hookpatch._engine.site.site import Site
 from hookpatch._plugins import notify
@@ -31,7 +31,7 @@ NO_INTERPRETERS: Final[frozenset[int]] = frozenset()
 
 
 class _Reader:
-    """A traveller on the road that only reads the session: an interrupt leaves no work."""
+    """A traveller on the fast path that only reads the session: an interrupt leaves no work."""
 
     def finish(self, entrance: object) -> None: ...
 
@@ -69,8 +69,8 @@ class SessionState:
         self._state = "new"
         self._turns: Final[dict[None, Turn]] = {}  # see ``_turn``
         self._is_simple: Final = bool(requests) and scope == "process" and not count and drift is None
-        self._is_fast = False  # True while open as the road has opened the session
-        self._opened_at = self._closed_at = 0.0  # on the road
+        self._is_fast = False  # True while open as the fast path has opened the session
+        self._opened_at = self._closed_at = 0.0  # on the fast path
         self._entrances: Final[dict[object, None]] = {}  # in order; the session is open while not empty
         self._undos: Final[list[Callable[[], object]]] = []  # each noted before its act; the last comes first
         self._errors: Final[list[Exception]] = []
@@ -83,20 +83,20 @@ class SessionState:
 
     @property
     def _ledger(self) -> Ledger:
-        """The entries of the session's patches; a session opened on the road writes the entries at the first use."""
+        """The entries of the session's patches; a session opened on the fast path writes them at the first use."""
         if self._written is None:
             self.make_entries()
         return self._written or Ledger()  # empty in the midst of a change by this thread
 
     def make_entries(self) -> None:
-        """Make the lifecycles and entries of a session opened on the road, as an opening with locks does."""
-        if not interrupts.take_road(sys._getframe(), _reader):
+        """Make the lifecycles and entries of a session opened on the fast path, as an opening with locks does."""
+        if not interrupts.take_fast_path(sys._getframe(), _reader):
             return  # in the midst of a change by this thread
         try:
             if self._written is None:
                 self._write()
         finally:
-            del road[None]
+            del fast_path[None]
 
     def _write(self) -> None:
         ledger, number = Ledger(), self._number
@@ -108,7 +108,7 @@ class SessionState:
             if (preparation := prepared(request.patch)) is not None
         ]
         for lifecycle, preparation in zip(lifecycles, preparations, strict=False):
-            if isinstance(lifecycle, SlotLifecycle):  # no other kind is opened on the road
+            if isinstance(lifecycle, SlotLifecycle):  # no other kind is opened on the fast path
                 lifecycle.adopt(preparation, self._opened_at)
         if self._is_fast:
             ends = [partial(also.end, number) for also in self._also]

@@ -1,4 +1,4 @@
-"""A session opened again on the short road: as fast as mock.patch, otherwise like a session with locks."""
+"""A session opened again on the fast path: as fast as mock.patch, otherwise like a session with locks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Thing:
 @pytest.fixture
 def vendor(make_module: Callable[[str, str], ModuleType]) -> Any:
     if (dynamo := sys.modules.get("torch._dynamo")) is not None:
-        dynamo.reset()  # with compiled code in the process a block takes locks: tests/_torch/test_road_with_torch.py
+        dynamo.reset()  # with compiled code a block takes locks: see tests/_torch/test_fast_path_with_torch.py
     module = make_module("vendor", SOURCE)
     for _ in range(2):  # imports what blocks and reports need: after an import a block looks for lazy names
         with active(PATCHES["replace a value"]()) as session:

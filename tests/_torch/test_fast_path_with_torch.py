@@ -1,4 +1,4 @@
-"""A session opened again on the road, in a process with torch imported: all of torch sees the patches."""
+"""A session opened again on the fast path, in a process with torch imported: all of torch sees the patches."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def changed(before: list[dict[str, Any]]) -> set[str]:
 @pytest.mark.parametrize("children", ["local", "inherit"])
 @pytest.mark.parametrize("name", PATCHES)
 def test_each_time_is_as_the_first(vendor: Any, name: str, children: Any) -> None:
-    """The patches on torch and on multiprocessing come and go with the block; from the third time on the road."""
+    """The patches on torch and on multiprocessing come and go with the block; from the third time on the fast path."""
     call, before = vendor.Whole(), values()
     session, plain = active(PATCHES[name](), children=children), call(vendor.x).tolist()
     fast, places, results = [], [], []
@@ -121,7 +121,7 @@ CAPTURES: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("capture", CAPTURES)
 @pytest.mark.parametrize("name", PATCHES)
 def test_captures_see_the_patch_each_time(vendor: Any, name: str, capture: str) -> None:
-    """Captured inside and outside, before and after blocks on the road; compiled code follows the patch."""
+    """Captured inside and outside, before and after blocks on the fast path; compiled code follows the patch."""
     model, session = vendor.Whole(), active(PATCHES[name](), children="local")
     plain = model(vendor.x).tolist()
     for _ in range(3):
@@ -148,7 +148,7 @@ def test_captures_see_the_patch_each_time(vendor: Any, name: str, capture: str) 
             look(patched)
 
 
-def test_road_is_free_again_after_the_captures(vendor: Any) -> None:
+def test_fast_path_is_free_again_after_the_captures(vendor: Any) -> None:
     """While torch keeps compiled code, a block takes locks; without compiled code no more."""
     import torch
 
@@ -171,7 +171,7 @@ def test_road_is_free_again_after_the_captures(vendor: Any) -> None:
 
 
 def test_scripted_inside(vendor: Any) -> None:
-    """A function scripted inside a block on the road is patched, and a function scripted outside is not."""
+    """A function scripted inside a block on the fast path is patched, and a function scripted outside is not."""
     import torch
 
     session = active(PATCHES["replace"](), children="local")
