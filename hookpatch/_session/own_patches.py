@@ -86,7 +86,7 @@ class OwnPatches:
     def may_end_again(self, needed: Container[str]) -> bool:
         """Return True if ``end_again`` can restore all patches except at the needed targets. Asked on the fast path."""
         ended = [session for target, session in self.sessions.items() if target not in needed]
-        return not self._opening and all(session.may_end_again() for session in ended)
+        return not self._opening and all(session.may_give_up_again() for session in ended)
 
     def end_again(self, needed: Container[str]) -> bool:
         """Restore all patches except at the needed targets; return False if one needs a lock. On the fast path."""

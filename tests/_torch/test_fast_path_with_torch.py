@@ -12,6 +12,7 @@ import pytest
 
 import hookpatch
 from hookpatch import Patch, active
+from hookpatch._engine.site.sites import all_sites
 
 pytestmark = [
     pytest.mark.model,
@@ -29,6 +30,9 @@ class Layer(torch.nn.Module):
 class Plain:
     def __init__(self): self.factor = 2
     def run(self, x): return x * 2
+    @staticmethod
+    def static(x): return x * 2
+size = len
 class Small(torch.nn.Module):
     def forward(self, x): return scale(x)
 class Whole(torch.nn.Module):
@@ -219,3 +223,26 @@ def test_foreign_value_over_a_patch_on_torch(vendor: Any) -> None:
     with session:
         assert vendor.scale(vendor.x).tolist() == [102, 102]
     assert torch.fx.Tracer.create_args_for_root is original
+
+
+NEW: dict[str, Callable[[Any], Patch]] = {
+    "static method": lambda vendor: hookpatch.replace("torch_vendor:Plain.static", staticmethod(vendor.triple)),
+    "C function": lambda vendor: hookpatch.replace("torch_vendor:size", vendor.triple),
+    "class": lambda vendor: hookpatch.replace("torch_vendor:Plain", type("Plain", (vendor.Plain,), {})),
+    "function": lambda vendor: hookpatch.replace("torch_vendor:scale", vendor.triple),
+    "value": lambda vendor: hookpatch.replace("torch_vendor:limit", 9.0),
+}
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_new_patch_leaves_torch_as_before(vendor: Any, name: str) -> None:
+    """The first block of a patch restores the functions of torch, whatever the target held."""
+    before, kept, fast = values(), [], []
+    for _ in range(3):
+        with active(NEW[name](vendor), children="local") as session:
+            kept += [site for site in all_sites() if "torch_vendor" in str(site.slot)]
+            fast.append(session._is_fast)
+            imported("torch").fx.symbolic_trace(vendor.Whole())
+        assert changed(before) == set()
+    assert fast[-1]
+    assert kept  # a site that nobody keeps takes the needs of torch with it

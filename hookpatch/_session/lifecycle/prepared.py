@@ -125,15 +125,15 @@ class Prepared:
 
     def _forget_first(self) -> None:
         """Drop the layer after the first end: the layer refers to the patch, and would be garbage for the collector."""
-        if (alone := self.alone) is not None:
-            self.site.spare(alone)
-            self._forget_unless_kept(alone)
+        if self.alone is not None:
+            self.site.spare(self.alone)
         self.alone = self.applied = self.watch = None
         self.is_first = False
 
-    def _forget_unless_kept(self, alone: Alone) -> None:
+    def forget_unless_kept(self, patch: Patch) -> None:
+        """Drop the results of a preparation that would keep further objects alive, after the last look at the site."""
         if type(self.own) not in _KINDS:
-            _note(alone.layer.patch, None)
+            _note(patch, None)
 
     def undo(self) -> None:
         """Restore the patch of a collected session, whatever the state of the patch."""
@@ -143,6 +143,7 @@ class Prepared:
         try:
             if is_usual := self.may_end():
                 self.end()
+                self.forget_unless_kept(alone.layer.patch)
         finally:
             del fast_path[None]
         if not is_usual:
@@ -157,7 +158,7 @@ class Prepared:
     def hand_over(self) -> None:
         """Leave the layer and the watch to a lifecycle."""
         if self.alone is not None:
-            self._forget_unless_kept(self.alone)
+            self.forget_unless_kept(self.alone.layer.patch)
         self.alone = self.applied = self.watch = self._session = None
         self.number = 0
 

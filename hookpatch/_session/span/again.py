@@ -142,12 +142,15 @@ class SessionAgain(OpeningSession):
 
     def give_up_again(self) -> bool:
         """End the opening or the session of the fast path, if any; return False if the end needs a lock."""
-        if self._state == "closed":
-            return True
-        if not self._is_fast or (self._state == "open" and not self.may_end_again()):
+        if not self.may_give_up_again():
             return False
-        self.end_again()
+        if self._state != "closed":
+            self.end_again()
         return True
+
+    def may_give_up_again(self) -> bool:
+        """Return True if ``give_up_again`` needs no lock: an interrupted opening on the fast path needs none."""
+        return self._state == "closed" or (self._is_fast and (self._state != "open" or self.may_end_again()))
 
     def _restore_again(self, heard_by: Sequence[Hearer]) -> None:
         number = self._number
@@ -158,6 +161,9 @@ class SessionAgain(OpeningSession):
         for hearer in heard_by:
             if not hearer.end(sites := self._sites()):
                 interrupts.begin(partial(notify.sites_changed, sites))  # the next look notifies the plugins
+        for request in self._requests:
+            if (preparation := prepared(request.patch)) is not None and not preparation.number:
+                preparation.forget_unless_kept(request.patch)
         self._undos.clear()
         opened.pop(number, None)
         self._closed_at = time()
