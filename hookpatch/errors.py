@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from types import FrameType
 from typing import Any, Final
 
 importer: Callable[[str], Any] = import_module  # replaced at start-up by ``imports.fetch_ours``, see there
@@ -56,20 +55,23 @@ def warn(warning: Warning, past: Sequence[str] = (), source: object = None) -> N
         past: the top-level names of further modules on the way.
         source: the object that a ``ResourceWarning`` speaks of.
     """
-    frame = sys._getframe(1)
-    while frame.f_back is not None and _is_within((*_ON_THE_WAY, *past), frame):
-        frame = frame.f_back
-    names = frame.f_globals
-    registry = names.setdefault("__warningregistry__", {})
-    place = frame.f_code.co_filename, frame.f_lineno, names.get("__name__", "<unknown>")
+    place, registry = _place_of_caller((*_ON_THE_WAY, *past))
     importer("warnings").warn_explicit(warning, None, *place, registry, source=source)
 
 
 _ON_THE_WAY: Final = ("hookpatch", "pluggy", "contextlib", "importlib")
 
 
-def _is_within(packages: Sequence[str], frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__")).partition(".")[0] in packages
+def _place_of_caller(past: Sequence[str]) -> tuple[tuple[str, int, str], dict[Any, Any]]:
+    """Return file, line and module of the first frame past some packages, and the module's register of warnings.
+
+    A function of its own: a warning raised as an error would keep a frame in a local variable of ``warn``.
+    """
+    frame = sys._getframe(2)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in past:
+        frame = frame.f_back
+    place = frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__", "<unknown>")
+    return place, frame.f_globals.setdefault("__warningregistry__", {})
 
 
 def for_stderr(error: Exception) -> str:
