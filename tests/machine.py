@@ -43,7 +43,7 @@ from machine_slots import (
     module_of,
     tried_on,
 )
-from model import NOTHING, Call, Entry, Foreign, Given, Lifecycle, Origin, Refused, Thing
+from model import NOTHING, Call, Entry, Foreign, Given, Lifecycle, Origin, Refused, Thing, take_off
 from watching import watched
 
 import hookpatch
@@ -303,14 +303,7 @@ class Machine(MachineModel):
     def take_off_foreign(self, data: st.DataObject) -> None:
         """Remove a foreign value, in each slot the last value first: the removal restores the value found."""
         index = data.draw(st.integers(0, len(self.foreign) - 1), "which")
-        self._take_off(index)
-
-    def _take_off(self, index: int) -> None:
-        spot = self.foreign[index][0]
-        last = max(place for place, (candidate, _) in enumerate(self.foreign) if candidate is spot)
-        _, off = self.foreign.pop(last)
-        off()
-        spot.place.take_off_foreign()
+        take_off(self.foreign, index)
 
     @precondition(lambda self: self.orders)
     @rule(data=st.data())
@@ -435,7 +428,7 @@ class Machine(MachineModel):
                 self._close(0)
                 self.agrees()
             while self.foreign:
-                self._take_off(len(self.foreign) - 1)
+                take_off(self.foreign, len(self.foreign) - 1)
                 self.agrees()
             for spot in self.spots:
                 if not spot.place.is_spoilt:

@@ -41,7 +41,7 @@ from machine_many_things import (
     own,
 )
 from machine_slots import FOREIGN_WRAPPERS, MISSING
-from model import NOTHING, Call, Entry, Foreign, Layer, Place, Refused, Thing
+from model import NOTHING, Call, Entry, Foreign, Layer, Place, Refused, Thing, take_off
 from snapshot import Snapshot
 from watching import watched
 
@@ -338,16 +338,9 @@ class ManyMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def take_off_foreign(self, data: st.DataObject) -> None:
         """Remove a foreign value, in each slot the last value first: the removal restores the value found."""
-        self._take_off(data.draw(st.integers(0, len(self.foreign) - 1), "which"))
+        take_off(self.foreign, data.draw(st.integers(0, len(self.foreign) - 1), "which"))
         self._match_again()
         self.look()
-
-    def _take_off(self, index: int) -> None:
-        spot = self.foreign[index][0]
-        last = max(place for place, (candidate, _) in enumerate(self.foreign) if candidate is spot)
-        _, off = self.foreign.pop(last)
-        off()
-        spot.place.take_off_foreign()
 
     @precondition(lambda self: V in sys.modules)
     @rule(data=st.data(), how=st.sampled_from(["made", "copied", "deep copied", "pickled", "gone"]))
@@ -496,7 +489,7 @@ class ManyMachine(RuleBasedStateMachine):
                 self._close(0)
                 self.agrees()
             while not has_failed and self.foreign:
-                self._take_off(len(self.foreign) - 1)
+                take_off(self.foreign, len(self.foreign) - 1)
                 self.agrees()
             self.idle.close()
             if not has_failed:

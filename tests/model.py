@@ -13,7 +13,7 @@ layers over the object. The rules of the model:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -158,6 +158,15 @@ class Foreign(Thing):
 
     def answer(self, x: str, call: Call) -> str:
         return f"{self.tag}<{self.below.answer(x, call)}>"
+
+
+def take_off(foreign: list[tuple[Any, Callable[[], None]]], index: int) -> None:
+    """Remove one of the foreign values, in each slot the last value first: the removal restores the value found."""
+    spot = foreign[index][0]
+    last = max(place for place, (candidate, _) in enumerate(foreign) if candidate is spot)
+    _, off = foreign.pop(last)
+    off()
+    spot.place.take_off_foreign()
 
 
 def leads(value: Thing, wanted: Sequence[Thing]) -> bool:
