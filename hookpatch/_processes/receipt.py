@@ -215,6 +215,7 @@ class ReportFile:
         self._is_first, self._is_fork, self._ppid, self._began = False, True, os.getppid(), time.time()
         self._started.clear()
         self._others.clear()
+        self._other_count = 0
         self._step = []
         self.write()
 

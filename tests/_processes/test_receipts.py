@@ -258,6 +258,22 @@ with hookpatch.active("loud", children="require"):
     assert f"<b>Note</b> {note}</li>" in (reports / "page.html").read_text()
 
 
+def test_a_fork_notes_its_own_programs_alone(home: Environment, reports: Path) -> None:
+    """The note of a forked process ends without the dots that stand for programs of the parent."""
+    lines = """
+with hookpatch.active("loud"):
+    for number in range(10):
+        subprocess.run(["true", f"parent-{number}"])
+    if not os.fork():
+        subprocess.run(["true", "child"])
+        sys.exit()
+    os.wait()
+"""
+    run_script(home, reports, lines, plugins="")
+    notes = [note for process in hookpatch.receipts(reports) for note in process.notes]
+    assert [note.partition(" (")[2].partition(")")[0] for note in notes if "parent" not in note] == ["true child"]
+
+
 def test_blocks_are_in_it(home: Environment, reports: Path) -> None:
     """The file has ended blocks with their last states; a process started outside the block needs none."""
     lines = """

@@ -738,8 +738,10 @@ def test_the_submodules_of_a_torch_module(way: str, make_module: Callable[[str, 
     )
     parts = [*module.model.layers, *(block[0] for block in module.model.blocks)]
     namespaces = [own(part) for part in parts]
-    with hookpatch.active(hookpatch.wrap(f"ruled_model:model.{way}", louder, matches=2), children="local"):
+    with hookpatch.active(hookpatch.wrap(f"ruled_model:model.{way}", louder, matches=2), children="local") as session:
         changed = [part(1) for part in parts]
+        slots = [hookpatch.why(row.target) for row in session.report().patches[1:]]
+        assert [slot.layers[0].state for slot in slots] == ["applied", "applied"]
         assert changed == (["<1>", "<1>", 1, 1] if "layers" in way else [1, 1, "<1>", "<1>"])
     assert [own(part) for part in parts] == namespaces
     assert [part(1) for part in parts] == [1] * 4

@@ -9,6 +9,9 @@ from typing import Any
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.patch.target import Item, Target
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.resolve import MISSING
+from hookpatch._engine.slots.slot import ABSENT, along_mro
 
 
 def submodules(holder: Any) -> dict[str, Any] | None:
@@ -19,6 +22,17 @@ def submodules(holder: Any) -> dict[str, Any] | None:
     torch: Any = imports.loaded("torch.nn.modules.module")
     is_model = torch is not None and issubclass(type(holder), torch.Module)
     return vars(holder).get("_modules") if is_model else None
+
+
+def value_without_code(owner: Any, name: str) -> Any:
+    """Return an attribute's own or inherited value, or a submodule, without running a property; MISSING if absent."""
+    own = AttributeSlot(owner, name).read()
+    if own is not ABSENT or isinstance(owner, ModuleType):
+        return MISSING if own is ABSENT else own
+    if name in (modules := submodules(owner) or {}):
+        return modules[name]
+    inherited = along_mro(owner if isinstance(owner, type) else type(owner), name)
+    return MISSING if inherited is ABSENT else inherited
 
 
 def own_names(holder: Any) -> list[str]:

@@ -11,7 +11,7 @@ from hookpatch._engine.patch.describe import PLAIN, describe
 from hookpatch._engine.patch.rule import stars
 from hookpatch._engine.patch.steps import EachItem, Instances, NameGlob, Subclasses
 from hookpatch._engine.patch.target import Attribute, Item, Step, Target
-from hookpatch._engine.rules.entries import item_of, keys_of, own_names, submodules
+from hookpatch._engine.rules.entries import item_of, keys_of, own_names, submodules, value_without_code
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.item import ItemSlot
 from hookpatch._engine.slots.lazy import is_lazy
@@ -211,15 +211,16 @@ class _Walk:
         if own is not ABSENT or (self._add and isinstance(holder, (ModuleType, type))):
             yield way.match(slot.key, own)
             return
-        if self._is_of_entry(holder, way) and along_mro(type(holder), getattr(step, "name", "")) is not ABSENT:
+        if _is_of_entry(holder, way) and along_mro(type(holder), getattr(step, "name", "")) is not ABSENT:
             yield way.match(slot.key, ABSENT)
             return
         is_inherited = isinstance(holder, type) and along_mro(holder, getattr(step, "name", "")) is not ABSENT
         yield way.match(slot.key, ABSENT, "is inherited" if is_inherited else NOT_THERE)
 
-    def _is_of_entry(self, holder: Any, way: _Way) -> bool:
-        """Return True for an attribute of an entry that is an instance: of its class, too, as ``m:table[3].run``."""
-        return not isinstance(holder, (ModuleType, type)) and isinstance([None, *way.steps][-2], Item)
+
+def _is_of_entry(holder: Any, way: _Way) -> bool:
+    """Return True for an attribute of an entry that is an instance: of its class, too, as ``m:table[3].run``."""
+    return not isinstance(holder, (ModuleType, type)) and isinstance([None, *way.steps][-2], Item)
 
 
 def _way_to(cls: type, texts: tuple[Any, ...]) -> _Way:
@@ -253,20 +254,9 @@ def _value_of_key(step: Item) -> Any:
 def _value(holder: Any, way: _Way) -> Any:
     """Return the value at the last step of a way, without our layers; MISSING if the step leads nowhere."""
     try:
-        return follow(holder, way.target, len(way.steps) - 1, "a rule", _value_without_code)
+        return follow(holder, way.target, len(way.steps) - 1, "a rule", value_without_code)
     except ApplyError:
         return MISSING
-
-
-def _value_without_code(owner: Any, name: str) -> Any:
-    """Return an attribute's own or inherited value without running a property."""
-    own = AttributeSlot(owner, name).read()
-    if own is not ABSENT or isinstance(owner, ModuleType):
-        return MISSING if own is ABSENT else own
-    if name in (modules := submodules(owner) or {}):
-        return modules[name]
-    inherited = along_mro(owner if isinstance(owner, type) else type(owner), name)
-    return MISSING if inherited is ABSENT else inherited
 
 
 def _home(value: Any) -> str | None:

@@ -293,9 +293,14 @@ class Layer:
         return next((below for below, value in derived if derived_value is self._counted.get(id(value), value)), ABSENT)
 
     @property
+    def is_needless(self) -> bool:
+        """True if a patch that adds a name found the name there."""
+        return self.without_effect == NOT_NEEDED
+
+    @property
     def values_in_slots(self) -> tuple[Any, ...]:
         """The values that the layer has put into slots; empty for a layer around calls, and for a needless one."""
-        if self.wraps or self.without_effect == NOT_NEEDED:
+        if self.wraps or self.is_needless:
             return ()
         if self.only is not None:
             return tuple(value for _, value in list(self._narrowed.values()))

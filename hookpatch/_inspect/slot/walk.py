@@ -8,7 +8,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
 from hookpatch._engine.calls.trampoline import HOOK, Swap, beneath_link, is_trampoline, link_of
-from hookpatch._engine.patch.patch import GIVING_VERBS, MAKING_VERBS, NOT_NEEDED
+from hookpatch._engine.patch.patch import GIVING_VERBS, MAKING_VERBS
 from hookpatch._engine.site import stand_in
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
@@ -26,21 +26,35 @@ _FORMS: Final = {staticmethod: "a static method", classmethod: "a class method",
 
 
 @final
-class LayerWalk:
-    """A walk through the layers of one slot. Lives for one call of ``why``.
+class PatchedSlots:
+    """The patched slots as of now: one look for all walks of a call of ``why``.
 
     Attributes:
         sites: the sites with layers, by the keys of their slots.
-        layers: the layers so far, the outermost first.
-        notes: notes on the slot as a whole.
+        in_place: the sites of functions changed in place.
+        of_link: the layers, by the ids of the links of our wrappers.
     """
 
     def __init__(self) -> None:
         self.sites: Final = {site.slot.key: site for site in patched()}
+        self.in_place: Final = [site for site in self.sites.values() if isinstance(site.slot, FunctionSlot)]
+        stand_ins = [stand_in for site in self.sites.values() for stand_in in site.stand_ins]
+        self.of_link: Final = {id(link): layer for stand_in in stand_ins for link, layer in stand_in.links}
+
+
+@final
+class LayerWalk:
+    """A walk through the layers of one slot.
+
+    Attributes:
+        layers: the layers so far, the outermost first.
+        notes: notes on the slot as a whole.
+    """
+
+    def __init__(self, now: PatchedSlots) -> None:
+        self._now: Final = now
         self.layers: Final[list[LayerReport]] = []
         self.notes: Final[list[str]] = []
-        stand_ins = [stand_in for site in self.sites.values() for stand_in in site.stand_ins]
-        self._of_link: Final = {id(link): layer for stand_in in stand_ins for link, layer in stand_in.links}
         self._reported: Final[set[Layer]] = set()
         self._visited: Final[set[int]] = set()
         self._homes: dict[Site, Layer] = {}  # functions changed in place for the slot, each with a layer
@@ -49,9 +63,8 @@ class LayerWalk:
 
     def slot(self, slot: Slot) -> None:
         """Add the layers of a slot."""
-        site = self.sites.get(slot.key)
-        in_place = [owner for owner in self.sites.values() if isinstance(owner.slot, FunctionSlot)]
-        at_home = [(owner, layer, layer.home) for owner in in_place for layer in owner.layers]
+        site = self._now.sites.get(slot.key)
+        at_home = [(owner, layer, layer.home) for owner in self._now.in_place for layer in owner.layers]
         self._homes |= {owner: layer for owner, layer, home in at_home if home and home[0].key == slot.key}
         value = slot.read()
         self._form = _FORMS.get(type(value if site is None else site.original))
@@ -68,7 +81,7 @@ class LayerWalk:
             for layer in owner.layers:
                 if layer not in self._reported:
                     note = "the outer layer does not show its callee" if not layer.is_left_out else "left out"
-                    self._add_patch(layer, owner, None if layer.without_effect == NOT_NEEDED else note)
+                    self._add_patch(layer, owner, None if layer.is_needless else note)
 
     def _value(self, value: Any, slot: Slot, site: Site | None) -> None:
         """Add the layers of a value, from the value itself down to the original."""
@@ -83,10 +96,10 @@ class LayerWalk:
                 slot, site = self._add_run(callee._self_layers, slot, site, value)
                 value = AttributeSlot(callee, "__wrapped__").read()
             elif type(callee) is FunctionType and is_trampoline(callee):
-                layer = self._of_link.get(id(link_of(callee)))
+                layer = self._now.of_link.get(id(link_of(callee)))
                 slot, site = self._add_run([] if layer is None else [layer], slot, site, callee)
                 value = self._bottom(beneath_link(callee), slot)
-            elif (in_place := self.sites.get(("function", id(callee)))) is not None:
+            elif (in_place := self._now.sites.get(("function", id(callee)))) is not None:
                 slot, site, value = in_place.slot, in_place, self._swap(in_place)
             elif (wrapper := wrapping(value, slot)) is not None:
                 self._add(LayerReport("somebody", wrapper.kind, wrapper.name, wrapper.place, note=wrapper.note))
@@ -113,7 +126,7 @@ class LayerWalk:
         """Add the layers of our wrapper, or a note on the ended session; return the slot and site of the layers."""
         for layer in layers:
             if site is None or layer not in site.layers:
-                site = next((candidate for candidate in self.sites.values() if layer in candidate.layers), None)
+                site = next((candidate for candidate in self._now.sites.values() if layer in candidate.layers), None)
             slot = slot if site is None else site.slot
             self._add_patch(layer, site)
         stand_ins = site.stand_ins if site is not None else ()

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.target import Item, Target
+from hookpatch._engine.rules.entries import value_without_code
 from hookpatch._engine.rules.match import addresses_of
-from hookpatch._engine.site.sites import patched
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.originals import beneath
-from hookpatch._engine.slots.resolve import MISSING, missing, resolve, seen_from
-from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner, mro
+from hookpatch._engine.slots.resolve import missing, resolve, seen_from
+from hookpatch._engine.slots.slot import Slot, inner, mro
 from hookpatch._inspect.slot.report import LayerReport, SlotReport
-from hookpatch._inspect.slot.walk import LayerWalk
+from hookpatch._inspect.slot.walk import LayerWalk, PatchedSlots
 
 _ASKED_BY: Final = "hookpatch.why()"
 
@@ -42,29 +42,30 @@ def why(target: str | Target) -> SlotReport:
         if imports.loaded(name) is None:
             return SlotReport(str(target), False, (), f"{name} is not imported in this process")
     module = imports.loaded(target.module) if target.module is not None else None
-    slot = seen_from(target, module, _ASKED_BY, read=_value_without_code)
-    walk = LayerWalk()
+    slot = seen_from(target, module, _ASKED_BY, read=_read)
+    now = PatchedSlots()
+    walk = LayerWalk(now)
     walk.slot(slot)
     if not walk.layers:
         raise missing(slot, target, _ASKED_BY)
     layers, of_class = walk.layers, ""
     if target.of_instances is not None:
-        of_single = [*_of_single_instances(target, module)]
+        of_single = [*_of_single_instances(target, module, now)]
         if of_single and all(layer.by != "hookpatch" for layer in layers):
             layers = []  # no call gets to the slot of the class
         of_class = f"the instances share {slot}" if layers else ""
         layers = [*layers, *of_single]
-    on_the_way = _patched_on_the_way(target, module, walk)
+    on_the_way = _patched_on_the_way(target, module, now)
     notes = filter(None, [of_class, *on_the_way, *dict.fromkeys(walk.notes), *_of_source(target.module)])
     return SlotReport(str(target), True, tuple(layers), "; ".join(notes) or None)
 
 
-def _of_single_instances(target: Target, module: ModuleType | None) -> Iterator[LayerReport]:
+def _of_single_instances(target: Target, module: ModuleType | None, now: PatchedSlots) -> Iterator[LayerReport]:
     """Yield the layers of instances with patches of their own, once for all with the same layers."""
-    slots = _patched_in_instances(target, module)
+    slots = _patched_in_instances(target, module, now)
     alike: dict[str, list[list[LayerReport]]] = {}
     for slot in slots:
-        walk = LayerWalk()
+        walk = LayerWalk(now)
         walk.slot(slot)
         alike.setdefault("\n".join(map(str, walk.layers)), []).append(walk.layers)
     for stacks in alike.values():
@@ -74,14 +75,14 @@ def _of_single_instances(target: Target, module: ModuleType | None) -> Iterator[
         yield from inner_layers
 
 
-def _patched_in_instances(target: Target, module: ModuleType | None) -> list[Slot]:
+def _patched_in_instances(target: Target, module: ModuleType | None, now: PatchedSlots) -> list[Slot]:
     """Return the patched slots of single instances: of the attribute in each, or where exchanged instances hang."""
     assert target.of_instances is not None
     place = target.steps.index(target.of_instances)
-    slots = [(site.slot, [layer.patch.target for layer in site.layers]) for site in patched()]
+    slots = [(site.slot, [layer.patch.target for layer in site.layers]) for site in now.sites.values()]
     if place == len(target.steps) - 1:
         return [slot for slot, targets in slots if target in targets]
-    slot = resolve(Target(target.up_to(place)), module, _ASKED_BY, read=_value_without_code)
+    slot = resolve(Target(target.up_to(place)), module, _ASKED_BY, read=_read)
     cls, name = beneath(slot), str(target.slot).removeprefix(".")
     own = [slot for slot, _ in slots if isinstance(slot, AttributeSlot) and slot.in_class is None and slot.name == name]
     return [slot for slot in own if cls in mro(type(slot.owner))]
@@ -103,19 +104,13 @@ def modules_of(target: Target) -> Iterator[str]:
             yield from modules_of(step.key)
 
 
-def _value_without_code(owner: Any, name: str) -> Any:
-    """Return an attribute's own or inherited value without running a property; MISSING if absent."""
-    slot = AttributeSlot(owner, name)
-    value = slot.read()
-    if value is ABSENT and not isinstance(owner, ModuleType):
-        is_class = slot.in_class is not None
-        value = along_mro(owner if is_class else type(owner), name, past_owner=is_class)
-    return MISSING if value is ABSENT else inner(value)
+def _read(owner: Any, name: str) -> Any:
+    return inner(value_without_code(owner, name))
 
 
-def _patched_on_the_way(target: Target, module: ModuleType | None, walk: LayerWalk) -> Iterator[str]:
+def _patched_on_the_way(target: Target, module: ModuleType | None, now: PatchedSlots) -> Iterator[str]:
     """Yield a note for each step of an address with a patched slot, except the last step."""
     for count in range(1, len(target.of_class.steps)) if target.module is not None else ():
         way = Target(target.of_class.up_to(count))
-        if resolve(way, module, _ASKED_BY, read=_value_without_code).key in walk.sites:
+        if resolve(way, module, _ASKED_BY, read=_read).key in now.sites:
             yield f"{way} is patched, too; this slot belongs to the original value there"
