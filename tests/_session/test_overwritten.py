@@ -304,7 +304,7 @@ FOREIGN: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("scope", ["process", "task"])
+@pytest.mark.parametrize("scope", ["process", pytest.param("task", marks=pytest.mark.ends)])
 @pytest.mark.parametrize("how", FOREIGN)
 @pytest.mark.parametrize("second", _tags(""))
 @pytest.mark.parametrize("first", _tags(""))

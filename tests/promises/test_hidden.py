@@ -81,7 +81,9 @@ def _states(*sessions: hookpatch.Session) -> dict[str, str]:
     "is_one_session",
     [pytest.param(True, marks=pytest.mark.ends, id="one session"), pytest.param(False, id="two sessions")],
 )
-@pytest.mark.parametrize("is_first", [True, False], ids=["patch first", "replace first"])
+@pytest.mark.parametrize(
+    "is_first", [True, pytest.param(False, marks=pytest.mark.ends)], ids=["patch first", "replace first"]
+)
 @pytest.mark.parametrize(("reach", "other_reach"), list(product(["slot", "everywhere"], repeat=2)))
 @pytest.mark.parametrize("verb", PATCHES)
 @pytest.mark.parametrize("address", TARGETS)

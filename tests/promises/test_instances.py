@@ -489,7 +489,7 @@ COVERING: Final[dict[str, tuple[Callable[[Any], Any], bool]]] = {
 
 
 @pytest.mark.parametrize("case", COVERING)
-@pytest.mark.parametrize("is_made_inside", [True, False])
+@pytest.mark.parametrize("is_made_inside", [True, pytest.param(False, marks=pytest.mark.ends)])
 @pytest.mark.parametrize("name", [name for name in CLASSES if name != "Slots"])  # has no place for a method
 def test_a_method_that_other_code_puts_into_an_instance(
     name: str, is_made_inside: bool, case: str, vendor: ModuleType
@@ -525,7 +525,9 @@ OF_N: Final[dict[str, Callable[[str], hookpatch.Patch]]] = {
 }
 
 
-@pytest.mark.parametrize("way", ["copied", "deep copied", "pickled"])
+@pytest.mark.parametrize(
+    "way", ["copied", *(pytest.param(way, marks=pytest.mark.ends) for way in ("deep copied", "pickled"))]
+)
 @pytest.mark.parametrize(("verb", "change"), [*product(OF_N, ["set"]), ("replace", "deleted"), ("derive", "deleted")])
 @pytest.mark.parametrize("name", [name for name in CLASSES if name != "Stated"])  # its __getstate__ reads the attribute
 def test_a_copy_has_the_value_of_other_code(name: str, verb: str, change: str, way: str, vendor: ModuleType) -> None:

@@ -85,7 +85,7 @@ def _differing(ropes: list[Any], before: list[Any], probe: Callable[[Any], Any])
     return [index for index, (rope, value) in enumerate(zip(ropes, before, strict=True)) if probe(rope) != value]
 
 
-@pytest.mark.parametrize("is_narrowed", [True, False])
+@pytest.mark.parametrize("is_narrowed", [pytest.param(True, marks=pytest.mark.ends), False])
 @pytest.mark.parametrize("address", ADDRESSES)
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_chosen_instances_alone(verb: str, address: str, is_narrowed: bool, vendor: Any) -> None:
