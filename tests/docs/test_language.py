@@ -64,10 +64,16 @@ class Share(NamedTuple):
 
 
 @cache
-def docstrings(source: str) -> list[tuple[ast.AST, str]]:
-    """Return the docstrings of a source, each with its node."""
+def docstrings(source: str) -> list[tuple[str, str]]:
+    """Return the docstrings of a source, each after the first lines of its function, which are empty for others."""
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, _DOCUMENTED)]
-    return [(node, text) for node in nodes if (text := ast.get_docstring(node))]
+    return [(_head(node), text) for node in nodes if (text := ast.get_docstring(node))]
+
+
+def _head(node: ast.AST) -> str:
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return ""
+    return "\n".join([*(f"@{ast.unparse(decorator)}" for decorator in node.decorator_list), f"def {node.name}"])
 
 
 @cache
@@ -131,9 +137,8 @@ def without_a_verb(source: str) -> list[str]:
     """
     lines = [
         text.partition("\n")[0]
-        for node, text in docstrings(source)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("test_")
-        if not re.search("property|fixture", " ".join(map(ast.unparse, node.decorator_list)))
+        for head, text in docstrings(source)
+        if head and not re.search(r"@.*(?:property|fixture)|^def test_", head, re.MULTILINE)
     ]
     return [line for line in lines if not _is_command(line.split()[0].rstrip(",."))]
 
