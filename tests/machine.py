@@ -153,6 +153,8 @@ class Machine(MachineModel):
             arguments += [f"machine-{owner}"] if owner else of_owner
             if owner:
                 self.patches[owner] = of_owner
+        if any(attempt.reach == "everywhere" for attempt in drawn):
+            gc.collect()  # a place in garbage is patched, too, and the model knows none
         session = hookpatch.active(*arguments, scope=scope)
         self.sessions.append(session)
         self.count += 1
