@@ -10,7 +10,8 @@ import typer
 
 import hookpatch
 from hookpatch.command import app
-from hookpatch.command._run import help_text as run_help
+from hookpatch.command.run._run import run
+from hookpatch.command.run._words import help_text
 
 LINK: Final = re.compile(r"^- \[([^]]+)\]\(([^)]+)\.md\)", re.MULTILINE)
 
@@ -38,7 +39,7 @@ def commands() -> str:
     sections = [_section(group, context, "hookpatch")]
     for name in group.list_commands(context):
         if name == "run":  # parsed without typer
-            sections.append(f"## hookpatch run\n\n```text\n{run_help()}\n```\n")
+            sections.append(f"## hookpatch run\n\n```text\n{help_text(run.__doc__ or '')}\n```\n")
             continue
         command = group.get_command(context, name)
         own = command.make_context(name, [], parent=context, resilient_parsing=True)

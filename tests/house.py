@@ -124,6 +124,9 @@ PLUGINS: Final = [
 ]
 
 
+_PUBLIC: Final = ("__init__", "testing.__init__", "command.__init__")
+
+
 def picture() -> str:
     """Return the rooms as docs/design.md shows the table: the highest first, each with the rooms beneath."""
     rooms = [*ROOMS, "doors"]
@@ -132,8 +135,9 @@ def picture() -> str:
         stands[HOUSE.room(name) or "doors"] |= {HOUSE.room(imported) or "doors" for imported in HOUSE.imports(name)}
     lines = ["| room | what it does | files | stands on |", "|---|---|---|---|"]
     for room in reversed(rooms):
-        files = [name.split(".")[-1] for name in FILES if (HOUSE.room(name) or "doors") == room]
-        shown = " ".join(f"`{name}`" for name in files if name != "__init__" or room in ("doors", "testing", "command"))
+        files = [name for name in FILES if (HOUSE.room(name) or "doors") == room]
+        named = [name for name in files if not name.endswith("__init__") or name in _PUBLIC]
+        shown = " ".join(f"`{name.split('.')[-1]}`" for name in named)
         below = " ".join(f"`{lower}`" for lower in rooms if lower in stands[room] - {room})
         lines.append(f"| `{room}` | {ROOMS.get(room, 'opened from outside')} | {shown} | {below} |")
     return "\n".join(lines) + "\n"

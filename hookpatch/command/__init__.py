@@ -35,9 +35,9 @@ def main() -> None:
         settings.traceback = words[:1] == ["--traceback"]
         words = words[settings.traceback :]
         if words[:1] == ["run"]:
-            from hookpatch.command import _run
+            from hookpatch.command.run._run import run
 
-            raise SystemExit(_run.run(words[1:]))
+            raise SystemExit(run(words[1:]))
         from hookpatch.command._app import run_app
 
         status = run_app(settings)

@@ -18,9 +18,10 @@ from rich.cells import cell_len
 
 from hookpatch import __version__
 from hookpatch._bootstrap.stderr import EXIT_STATUS
-from hookpatch.command import UNFORESEEN, _run
+from hookpatch.command import UNFORESEEN
 from hookpatch.command._app import COMMANDS as OWN
 from hookpatch.command._app import command
+from hookpatch.command.run import _run, _words
 
 pytestmark = pytest.mark.once
 
@@ -155,7 +156,7 @@ def test_report_is_left_in_the_folder(home: Environment) -> None:
 )
 def test_words_of_run_are_parsed(words: list[str], options: dict[str, list[str]], target: list[str]) -> None:
     """Options before the program are parsed in each spelling. `--` ends the options."""
-    command_line = _run.parsed(words)
+    command_line = _words.parsed(words)
     assert (command_line.options, list(command_line.target), command_line.of_plugin) == (options, target, None)
 
 
@@ -172,15 +173,15 @@ def test_words_of_run_are_parsed(words: list[str], options: dict[str, list[str]]
 )
 def test_misspelt_words_of_run_are_refused(words: list[str], problem: str) -> None:
     """A misspelt option is refused, and no program runs."""
-    with pytest.raises(_run.Misspelt) as raised:
-        _run.parsed(words)
+    with pytest.raises(_words.Misspelt) as raised:
+        _words.parsed(words)
     assert str(raised.value) == problem
 
 
 def test_shell_completes_the_options_of_run() -> None:
     """The shell completes every option that `run` parses."""
     completed = {name for param in command("run").params for name in param.opts}
-    assert completed | {"-h", "--help"} == {name for names, _, _ in _run.OPTIONS for name in names}
+    assert completed | {"-h", "--help"} == {name for names, _, _ in _words.OPTIONS for name in names}
 
 
 @pytest.mark.parametrize("word", ["-h", "--help"])

@@ -13,7 +13,8 @@ import typer
 from environments import ROOT, Environment
 from house import PACKAGE, ROOMS
 
-from hookpatch.command import _run, app
+from hookpatch.command import app
+from hookpatch.command.run import _words
 
 pytest.importorskip("sybil")  # installed on the first Python alone
 
@@ -184,7 +185,7 @@ def parse(line: str) -> None:
     context.resilient_parsing = False
     name, *words = shlex.split(line, comments=True)
     if name == "run":
-        _run.parsed(words)
+        _words.parsed(words)
         return
     command = group.get_command(context, name)
     while words and words[0] in getattr(command, "commands", {}):

@@ -146,7 +146,7 @@ def test_a_long_file_says_why() -> None:
             {"_bootstrap.stderr", "command.__init__"},
         ),  # help; python's own words
         (r"\bsite\.exec\w+ = ", {"_startup"}),
-        (r"\bos\.exec", {"command._run", "_processes.starts"}),  # _starts: names an event
+        (r"\bos\.exec", {"command.run._run", "_processes.starts"}),  # _starts: names an event
         (r"\bos\._exit\(|\.fork\(", {"_plugins.process_end"}),  # names a call
         (r"\bos\._exit = ", {"_plugins.process_end"}),
         (r"\baddaudithook\(", {"_startup", "_processes.starts", "_inspect.audit.recorder", "_inspect.cache"}),
@@ -193,7 +193,7 @@ def test_a_patch_on_a_function_needs_neither_wrapt_nor_pluggy() -> None:
 
 def test_a_program_is_run_without_typer_and_rich() -> None:
     """Nor what a plugin needs: `hookpatch run` starts as fast as it can."""
-    code = "from hookpatch.command import main, _run; _run.parsed(['-p', 'x', '-c', 'pass'])"
+    code = "from hookpatch.command.run import _run; _run.parsed(['-p', 'x', '-c', 'pass'])"
     assert not {"typer", "rich", "pydantic", "pluggy", "msgspec", "dataclasses"} & modules_after(code)
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import site
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -15,96 +12,20 @@ from hookpatch._bootstrap import environment as _environment
 from hookpatch._bootstrap import selection as _selection
 from hookpatch._bootstrap.files import current_folder
 from hookpatch._bootstrap.imports import spec_of
-from hookpatch._bootstrap.installed import Installed, check_allowed, find, is_plugin, run_options
+from hookpatch._bootstrap.installed import Installed, check_allowed, find, is_plugin
 from hookpatch._bootstrap.program import INSTALLERS, known_program
 from hookpatch._bootstrap.selection import Selection
-from hookpatch._bootstrap.stderr import CALLS_STATUS, write_line
+from hookpatch._bootstrap.stderr import write_line
 from hookpatch._plugins.variables import environment_with, variables
 from hookpatch.command._targets import imports_aside, options_of_words
+from hookpatch.command.run._process import command_of, status_of, with_startup
+from hookpatch.command.run._words import PROGRAM, Misspelt, help_text, parsed
 from hookpatch.errors import HookpatchError, SettingError
 
 if TYPE_CHECKING:
     from hookpatch._engine.patch.patch import Patch
     from hookpatch._plugins.host import Host
     from hookpatch._plugins.relations import Relations
-
-_SITECUSTOMIZE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_sitecustomize")
-_PASSED_ON = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)]
-PROGRAM: Final = "SCRIPT | -m MODULE | -c CODE [ARGUMENTS]"
-# Names, what the value is called, and help.
-OPTIONS: Final[Sequence[tuple[tuple[str, ...], str, str]]] = (
-    (("-p", "--plugin"), "NAME", "Switch a plugin on; may be repeated."),
-    (("-o", "--option"), "PLUGIN.NAME=VALUE", "An option of a plugin; write a list with commas."),
-    (("--report",), "FOLDER", "Let each process write a JSON report into this folder."),
-    (("--count",), "", "Count the calls of each patch, and print the counts when a process ends."),
-    (("-h", "--help"), "", "Show this message and exit."),
-)
-_NAMES: Final = {name: names[-1] for names, _, _ in OPTIONS for name in names}
-_FLAGS: Final = {names[-1] for names, value, _ in OPTIONS if not value}
-
-
-@final
-class Misspelt(Exception):
-    """The words behind ``hookpatch run`` cannot be read; the text says why. Written as click's errors are."""
-
-    format_message = Exception.__str__
-
-
-class Words(NamedTuple):
-    """The words behind ``hookpatch run``: options by their long names, and the words of the program."""
-
-    options: Mapping[str, list[str]]
-    target: Sequence[str]
-    of_plugin: tuple[str, str, str] | None  # a plugin, its option as written, and the value
-
-    def last(self, option: str) -> str | None:
-        """Return the value that was given last for an option; None if there is none."""
-        return self.options[option][-1] if option in self.options else None
-
-
-def parsed(words: Sequence[str]) -> Words:
-    """Parse the words up to the script, ``-m`` or ``-c``; all later words belong to the program, as with python.
-
-    Loads no plugin. Raise Misspelt for an unknown option: python's -I would switch hookpatch off in silence.
-    """
-    options: dict[str, list[str]] = {}
-    declared, of_plugin, tail = run_options(), None, list(words)
-    while tail and tail[0] != "--" and tail[0].startswith("-") and tail[0] != "-" and tail[0][:2] not in ("-m", "-c"):
-        word = tail.pop(0)
-        name, equals, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
-        if name not in _NAMES and name not in declared:
-            raise Misspelt(f"No such option: {word if word.startswith('--') else name}")
-        if _NAMES.get(name) in _FLAGS:
-            if equals:
-                raise Misspelt(f"Option '{name}' takes no value")
-            options[_NAMES[name]] = []
-            continue
-        if not equals and not tail:
-            raise Misspelt(f"Option '{name}' requires an argument")
-        value = value if equals else tail.pop(0)
-        if name in declared:
-            of_plugin = declared[name], name, value
-        else:
-            options.setdefault(_NAMES[name], []).append(value)
-    return Words(options, tail[1:] if tail[:1] == ["--"] else tail, of_plugin)
-
-
-def help_text() -> str:
-    """Return the help: the docstring of ``run``, its options, and those that plugins declare."""
-    import inspect  # here: a program that is run does without
-    import textwrap
-
-    of_plugins = [(f"{name} VALUE", f"Let plugin '{of}' run the program.") for name, of in run_options().items()]
-    own = [(f"{', '.join(names)} {value}".rstrip(), line) for names, value, line in OPTIONS]
-    lines = [f"Usage: hookpatch run [OPTIONS] {PROGRAM}", ""]
-    lines += textwrap.indent(inspect.cleandoc(run.__doc__ or ""), "  ").splitlines()
-    for title, rows in (("Options", own), ("Options of plugins", of_plugins)):
-        width = max((len(words) for words, _ in rows), default=0) + 4
-        lines += ["", f"{title}:"] if rows else []
-        for words, line in rows:
-            first = f"  {words}".ljust(width)
-            lines += textwrap.wrap(line, 79, initial_indent=first, subsequent_indent=" " * width)
-    return "\n".join(lines)
 
 
 @final
@@ -129,7 +50,7 @@ class Run:
             options: the plugins to switch on, with their options.
         """
         only = variables(Selection(options, options, self.option))
-        return _status_of(_command_of(self.target), _ready({**_environment.without_ours(), **only}))
+        return status_of(command_of(self.target), with_startup({**_environment.without_ours(), **only}))
 
     def patched(self, options: Mapping[str, Mapping[str, Any]]) -> int:
         """Run the program as ``hookpatch run`` does, and count the calls; return the exit status.
@@ -139,18 +60,12 @@ class Run:
         """
         all_options = {**self._selection.options, **options}
         environment = environment_with(self._selection.names, all_options, self._report, count=True, first=options)
-        return _status_of(_command_of(self.target), _ready(environment))
+        return status_of(command_of(self.target), with_startup(environment))
 
     def write_line(self, message: str) -> None:
         """Write a line to stderr; flushes stdout first."""
         sys.stdout.flush()
         write_line(f"{self.option}: {message}")
-
-
-def _command_of(target: Sequence[str]) -> list[str]:
-    """Return the command that runs a program with the current interpreter and its flags."""
-    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # what multiprocessing uses
-    return [sys.executable, *flags, *target]
 
 
 def run(words: Sequence[str]) -> int:
@@ -163,7 +78,7 @@ def run(words: Sequence[str]) -> int:
     """
     line = parsed(words)
     if "--help" in line.options:
-        print(help_text())
+        print(help_text(run.__doc__ or ""))
         return 0
     if not line.target:
         raise Misspelt(f"Missing argument '{PROGRAM}'")
@@ -185,17 +100,17 @@ def run(words: Sequence[str]) -> int:
         return host.run_program(
             host.plugin(find(name, written), written), value, Run(target, written, selection, report)
         )
-    command = _command_of(target)
+    command = command_of(target)
     if (installer := known_program(command)) in INSTALLERS:
         write_line(f"{installer} runs without patches: an installer is never patched", kind="warning")
-    environment = _ready(environment_with(selection.names, selection.options, report, count))
+    environment = with_startup(environment_with(selection.names, selection.options, report, count))
     sys.stdout.flush()
     sys.stderr.flush()
     # The folder that the program will have first on its path: a script's, or where one is.
     start = current_folder() or ""  # it may have been deleted
     folder = start if target[0].startswith("-") else os.path.dirname(os.path.join(start, target[0]))
     if os.name == "nt" or any(_is_judged(patch, folder) for patch in patches):  # exec on Windows returns at once
-        return _status_of(command, environment)
+        return status_of(command, environment)
     os.execve(sys.executable, command, environment)
 
 
@@ -243,33 +158,6 @@ def _is_judged(patch: Patch, folder: str) -> bool:
     return is_missing and spec_of(patch.module.partition(".")[0], None, folders=[folder]) is None
 
 
-def _status_of(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a program; return its exit status, 128 + n after signal n, 70 in place of 0 if a required patch missed."""
-    import tempfile  # here: most programs run in the place of this one
-    from threading import Thread
-
-    with tempfile.TemporaryDirectory(prefix="hookpatch-") as folder:
-        note = os.path.join(folder, "calls_missed")
-        read, write = os.pipe()
-        os.set_blocking(write, False)
-        signal.set_wakeup_fd(write)  # written to at once: a handler in Python would have to wait for child.wait()
-        for number in (*_PASSED_ON, signal.SIGINT):  # the terminal sends SIGINT to the program, too
-            signal.signal(number, lambda *_: None)  # not ignored: what is ignored here would be in the program, too
-        child = subprocess.Popen(command, env={**environment, _environment.CALLS_MISSED: note})
-        Thread(target=_pass_on, args=(read, child), daemon=True).start()
-        status = child.wait()
-        if status < 0:
-            return 128 - status
-        return status or (CALLS_STATUS if os.path.exists(note) else 0)
-
-
-def _pass_on(numbers: int, child: subprocess.Popen[bytes]) -> None:
-    """Send a child each signal whose number, a byte, can be read from a file descriptor."""
-    while number := os.read(numbers, 1):
-        if number[0] in _PASSED_ON:
-            child.send_signal(number[0])
-
-
 def _plugins_of_environment() -> dict[Installed, Relations]:
     """Return the plugins that the environment selects; errors are reported when the program starts."""
     from hookpatch._plugins.relations import Relations
@@ -279,22 +167,3 @@ def _plugins_of_environment() -> dict[Installed, Relations]:
         with suppress(HookpatchError):
             plugins[find(name, _environment.PLUGINS)] = Relations()
     return plugins
-
-
-def _ready(environment: dict[str, str]) -> dict[str, str]:
-    """Add our sitecustomize to an environment without the start-up file.
-
-    The file is missing if hookpatch was installed with ``--target``, or is only on PYTHONPATH.
-    """
-    if _has_startup_file():
-        return environment
-    folders = (_SITECUSTOMIZE, environment.get("PYTHONPATH", ""))
-    return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
-
-
-def _has_startup_file() -> bool:
-    """Return True if the interpreter reads the start-up file; from Python 3.18 on False (PEP 829)."""
-    if sys.version_info >= (3, 18):
-        return False
-    folders = [*site.getsitepackages(), site.getusersitepackages() if site.ENABLE_USER_SITE else ""]
-    return any(folder and os.path.exists(os.path.join(folder, "hookpatch.pth")) for folder in folders)

@@ -1,0 +1,68 @@
+"""The process that runs the program of ``hookpatch run``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import site
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+from hookpatch._bootstrap import environment as _environment
+from hookpatch._bootstrap.stderr import CALLS_STATUS
+
+_SITECUSTOMIZE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "_sitecustomize")
+_PASSED_ON = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)]
+
+
+def command_of(target: Sequence[str]) -> list[str]:
+    """Return the command that runs a program with the current interpreter and its flags."""
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # what multiprocessing uses
+    return [sys.executable, *flags, *target]
+
+
+def status_of(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a program; return its exit status, 128 + n after signal n, 70 in place of 0 if a required patch missed."""
+    import tempfile  # here: most programs run in the place of this one
+    from threading import Thread
+
+    with tempfile.TemporaryDirectory(prefix="hookpatch-") as folder:
+        note = os.path.join(folder, "calls_missed")
+        read, write = os.pipe()
+        os.set_blocking(write, False)
+        signal.set_wakeup_fd(write)  # written to at once: a handler in Python would have to wait for child.wait()
+        for number in (*_PASSED_ON, signal.SIGINT):  # the terminal sends SIGINT to the program, too
+            signal.signal(number, lambda *_: None)  # not ignored: what is ignored here would be in the program, too
+        child = subprocess.Popen(command, env={**environment, _environment.CALLS_MISSED: note})
+        Thread(target=_pass_on, args=(read, child), daemon=True).start()
+        status = child.wait()
+        if status < 0:
+            return 128 - status
+        return status or (CALLS_STATUS if os.path.exists(note) else 0)
+
+
+def _pass_on(numbers: int, child: subprocess.Popen[bytes]) -> None:
+    """Send a child each signal whose number, a byte, can be read from a file descriptor."""
+    while number := os.read(numbers, 1):
+        if number[0] in _PASSED_ON:
+            child.send_signal(number[0])
+
+
+def with_startup(environment: dict[str, str]) -> dict[str, str]:
+    """Add our sitecustomize to an environment without the start-up file.
+
+    The file is missing if hookpatch was installed with ``--target``, or is only on PYTHONPATH.
+    """
+    if _has_startup_file():
+        return environment
+    folders = (_SITECUSTOMIZE, environment.get("PYTHONPATH", ""))
+    return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
+
+
+def _has_startup_file() -> bool:
+    """Return True if the interpreter reads the start-up file; from Python 3.18 on False (PEP 829)."""
+    if sys.version_info >= (3, 18):
+        return False
+    folders = [*site.getsitepackages(), site.getusersitepackages() if site.ENABLE_USER_SITE else ""]
+    return any(folder and os.path.exists(os.path.join(folder, "hookpatch.pth")) for folder in folders)
