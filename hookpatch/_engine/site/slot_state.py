@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any, Final, Literal, TypeAlias, final
 
+from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.kept import keeps
 from hookpatch._engine.calls.trampoline import beneath_link
 from hookpatch._engine.site.late_restore import LateRestore, is_recognisable, weakly
@@ -110,7 +111,12 @@ class SlotState:
             self.writing = (value,)
             if layers and is_recognisable(value):
                 self.written = (*self.written, weakly(value))[-_LAST:]
-            write_or_delete(place, value)
+            try:
+                write_or_delete(place, value)
+            except Exception as error:
+                if layers and not is_interrupt(error):
+                    self._take_back(place)
+                raise
         if layers and not is_same_value(place.read(), value):
             if self.value is not ABSENT:
                 write_or_delete(place, self.value)
@@ -121,6 +127,16 @@ class SlotState:
             raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem}; patch the source of the value")
         self.value, self.writing = value, None
         self.is_covered = place is not self.slot
+
+    def _take_back(self, place: Slot) -> None:
+        """Restore the last value after an error of the owner, who may have stored the new value before the error."""
+        self.writing = None
+        try:
+            if not is_same_value(place.read(), self.value):
+                write_or_delete(place, self.value)
+        except Exception as error:
+            if is_interrupt(error):
+                raise  # the first error is of more use than a second error of the same owner
 
     @property
     def is_intact(self) -> bool:

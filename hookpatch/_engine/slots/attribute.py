@@ -39,7 +39,7 @@ class AttributeSlot:
         if self._member is not None:
             try:
                 return self._member.__get__(self.owner)
-            except AttributeError:
+            except (AttributeError, ValueError):  # a ValueError: an empty cell
                 return ABSENT
         try:
             own = vars(self.owner).get(self.name, ABSENT)

@@ -7,7 +7,7 @@ from collections.abc import MutableMapping, MutableSequence
 from functools import partial
 from typing import Any, Final, final
 
-from hookpatch._bootstrap.interrupts import Turn
+from hookpatch._bootstrap.interrupts import Turn, is_interrupt
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot, Shared
 
@@ -50,7 +50,11 @@ class ItemSlot(OwnValueSlot):
         order, key = self._removed
         with order.lock:
             self._is_returning = True  # an interrupted write is repeated: until then the entry reads as deleted
-            self._raw("__setitem__")(key, value)
+            try:
+                self._raw("__setitem__")(key, value)
+            except Exception as error:  # of the owner, who may have stored the value
+                self._is_returning = is_interrupt(error)
+                raise
             order.move_back(key)
             self._removed, self._is_returning = None, False
 

@@ -31,6 +31,18 @@ def test_removed_attribute_is_the_identical_object_again(kinds: ModuleType, addr
     assert set(vars(owner)) == set(before)
 
 
+def test_removed_closure_variable_comes_back() -> None:
+    """An empty cell of a closure reads as absent."""
+    variable = object()
+    (cell,) = (lambda: variable).__closure__ or ()
+    with hookpatch.active(hookpatch.remove(Target.attribute(cell, "cell_contents"))):
+        with pytest.raises(ValueError, match="empty"):
+            cell.cell_contents  # noqa: B018  # the read raises
+        with hookpatch.active(hookpatch.replace(Target.attribute(cell, "cell_contents"), 5, add=True)):
+            assert cell.cell_contents == 5
+    assert cell.cell_contents is variable
+
+
 def test_unset_member_of_slots_is_unset_again(kinds: ModuleType) -> None:
     """An unset member of __slots__ is unset again."""
     with hookpatch.active(hookpatch.replace("kinds:slotted.unset", 5)):

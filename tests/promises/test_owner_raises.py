@@ -1,0 +1,132 @@
+"""An owner that stores a value and then raises: the patch is refused, and nothing of the patch is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any, Final
+
+import pytest
+
+import hookpatch
+from hookpatch import errors
+from hookpatch._engine.site.sites import patched
+
+SOURCE: Final = '''
+    import types
+    from collections import UserDict
+
+    failing = []  # empty, or one entry for the next change to raise
+
+    def told(name):
+        """Tell an observer of a change, after the change."""
+        if failing:
+            raise RuntimeError(f"the observer of {name} fails {failing.pop()}")
+
+    def function(x="x"):
+        return x
+
+    class Observed:
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value)
+            told(name)
+        def __delattr__(self, name):
+            super().__delattr__(name)
+            told(name)
+
+    class Instance(Observed):
+        pass
+
+    class Meta(Observed, type):
+        pass
+
+    class Class(metaclass=Meta):
+        f = staticmethod(function)
+        def method(self, x="x"):
+            return x
+
+    class Child(Class):
+        pass
+
+    class Module(Observed, types.ModuleType):
+        pass
+
+    class Mapping(UserDict):
+        def __setitem__(self, key, value):
+            super().__setitem__(key, value)
+            told(key)
+        def __delitem__(self, key):
+            super().__delitem__(key)
+            told(key)
+
+    class List(list):
+        def __setitem__(self, index, value):
+            super().__setitem__(index, value)
+            told(index)
+
+    instance = Instance()
+    instance.f = function
+    module = Module("module")
+    module.f = function
+    mapping = Mapping(f=function)
+    rows = List([function])
+'''
+SLOTS: Final[dict[str, Callable[[Any], Any]]] = {
+    "instance.f": lambda m: vars(m.instance).get("f"),
+    "Class.f": lambda m: vars(m.Class).get("f"),
+    "Child.method": lambda m: vars(m.Child).get("method"),
+    "module.f": lambda m: vars(m.module).get("f"),
+    "mapping['f']": lambda m: m.mapping.data.get("f"),
+    "rows[0]": lambda m: m.rows[0],
+}
+
+
+def _new() -> Callable[..., str]:
+    return lambda *args, x="x": x
+
+
+VERBS: Final[dict[str, Callable[[str], hookpatch.Patch]]] = {
+    "wrap": lambda address: hookpatch.wrap(address, lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs)),
+    "inject": lambda address: hookpatch.inject(address, x="i"),
+    "replace": lambda address: hookpatch.replace(address, _new()),
+    "derive": lambda address: hookpatch.derive(address, lambda original: _new()),
+    "remove": hookpatch.remove,
+}
+CELLS: Final = [
+    (slot, verb, below)
+    for slot, verb, below in product(SLOTS, VERBS, (None, "wrap", "replace"))
+    if not (verb == "remove" and slot in ("Child.method", "rows[0]"))  # refused: inherited; of a list
+    and not (verb in ("wrap", "inject") and below == "wrap")  # one function runs both: the slot is not written
+]
+
+
+@pytest.fixture
+def observed(make_module: Callable[[str, str], Any]) -> Iterator[Any]:
+    yield make_module("observed", SOURCE)
+    assert patched() == []
+
+
+@pytest.mark.parametrize(("slot", "verb", "below"), CELLS)
+def test_the_slot_holds_its_former_value_after_a_refusal(
+    observed: Any, slot: str, verb: str, below: str | None
+) -> None:
+    """The error names the patch, the value from before is back, and the same patch applies once the owner does not."""
+    read, address = SLOTS[slot], f"observed:{slot}"
+    original = read(observed)
+    outer = hookpatch.active(*([VERBS[below](address)] if below else []), children="local")
+    with outer:
+        former = read(observed)
+        session = hookpatch.active(VERBS[verb](address), children="local")
+        observed.failing.append("on opening")
+        with pytest.raises(
+            errors.ApplyError, match=f"the {verb} raised RuntimeError: the observer of .* fails on opening"
+        ):
+            session.open()
+        assert read(observed) is former
+        session.open()
+        assert read(observed) is not former
+        observed.failing.append("at the end")
+        with pytest.raises(errors.RestoreError):
+            session.close()
+        assert read(observed) is former
+    assert read(observed) is original
