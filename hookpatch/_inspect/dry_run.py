@@ -14,7 +14,7 @@ from hookpatch._engine.patch.versions import check_requirement, unneeded
 from hookpatch._engine.site.reach import DECORATED
 from hookpatch._engine.site.stand_in import binds
 from hookpatch._engine.slots.function import FunctionSlot, innermost
-from hookpatch._engine.slots.guard import check_call, check_kept, getter_of, has_value, proxied, unchecked
+from hookpatch._engine.slots.guard import check_call, check_kept, doubts, getter_of, has_value, unchecked
 from hookpatch._engine.slots.originals import beneath, own_beneath
 from hookpatch._engine.slots.resolve import seen_from
 from hookpatch._engine.slots.slot import Slot, inner
@@ -65,7 +65,7 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
                 function = value if is_in_place else None
                 _check_signature(requested, slot)
                 reason = NOT_NEEDED if patch.is_for_absent and has_value(slot, own_beneath(slot)) else None
-            warnings = (*warnings, *proxied(patch, value))
+            warnings = (*warnings, *doubts(patch, slot, value))
             if patch.verb == "edit":
                 warnings = (*warnings, *_check_edit(requested, slot))
             if drift is not None and (change := drift.compare(patch, slot, owner)) is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import final
+from typing import Final, final
 
 
 @final
@@ -65,3 +65,22 @@ class Instances:
 def is_dunder(name: str) -> bool:
     """Return True if a name has two underscores at both ends."""
     return len(name) > 4 and name.startswith("__") and name.endswith("__")
+
+
+def is_looked_up_in_class(name: str) -> bool:
+    """Return True if Python looks a name up in the class of an object, past the object's own attributes."""
+    return name in _OF_CLASS
+
+
+_OPERATORS: Final = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or"
+_OTHERS: Final = (
+    "lt le eq ne gt ge neg pos abs invert int float complex index round trunc floor ceil bool hash "
+    "len length_hint getitem setitem delitem missing contains iter next reversed await aiter anext "
+    "call init new del getattr getattribute setattr delattr dir get set delete set_name "
+    "repr str bytes format fspath sizeof buffer release_buffer copy replace "
+    "enter exit aenter aexit instancecheck subclasscheck"
+)
+_OF_CLASS: Final = frozenset(
+    f"__{name}__"
+    for name in (*_OTHERS.split(), *(prefix + name for prefix in ("", "r", "i") for name in _OPERATORS.split()))
+)

@@ -11,13 +11,14 @@ from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.signatures import PACKED, as_text, misfit, take_the_same, takes, takes_any_call
 from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.patch.patch import GIVING_VERBS, Facts, Patch, Scope
+from hookpatch._engine.patch.steps import is_looked_up_in_class
 from hookpatch._engine.patch.versions import check_requirement
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.lazy import is_lazy, source_of
 from hookpatch._engine.slots.originals import originals
 from hookpatch._engine.slots.resolve import missing
-from hookpatch._engine.slots.slot import ABSENT, KEPT, Slot, along_mro, inner
+from hookpatch._engine.slots.slot import ABSENT, KEPT, Slot, along_mro, inner, is_class_of_program
 from hookpatch.errors import SignatureError, TargetRefused, _suggest
 
 
@@ -70,6 +71,8 @@ def _may_exist(slot: Slot) -> bool:
     """Return True if an owner inherits the name of a slot, or may compute the value. No value is computed here."""
     if not isinstance(slot, AttributeSlot):
         return False
+    if slot.in_class is not None and is_looked_up_in_class(slot.name):  # the metaclass has a name of its own
+        return slot.inherited() is not ABSENT
     if along_mro(type(slot.owner), slot.name) is not ABSENT:
         return True
     return (slot.in_class is None and slot.is_fetched) or slot.inherited() is not ABSENT
@@ -228,8 +231,14 @@ def unchecked(patch: Patch) -> tuple[str, ...]:
     return () if patch.check_signature else ("the signature is not checked (check_signature=False)",)
 
 
-def proxied(patch: Patch, value: Any) -> tuple[str, ...]:
-    """Return in words what the program sees of the proxy of a class; empty if no proxy comes into the slot."""
+def doubts(patch: Patch, slot: Slot, value: Any) -> tuple[str, ...]:
+    """Return in words what the program does not see of a patch, or sees of the proxy of a class; mostly empty."""
+    if isinstance(slot, AttributeSlot) and slot.in_class is None and is_looked_up_in_class(slot.name):
+        if isinstance(slot.owner, ModuleType):  # __getattr__ and __dir__ of a module are in its own names
+            return ()
+        name, cls = slot.name, type(slot.owner)
+        problem = f"Python looks '{name}' up in the class, not in an object: only a call written `x.{name}` is patched"
+        return (f"{problem}; patch {describe(cls)}.{name}" if is_class_of_program(cls) else problem,)
     if not (patch.is_around_calls and issubclass(type(value), type)):
         return ()
     name = value.__name__

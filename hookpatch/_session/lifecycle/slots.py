@@ -124,7 +124,7 @@ class SlotLifecycle(LayersLifecycle):
         callee = inner(slot.inherited() if own is ABSENT else own) if patch.is_around_calls else None
         if type(callee) is FunctionType and not functions_stand_in():
             self._warnings = (*self._warnings, PROXIES)
-        self._warnings = (*self._warnings, *guard.proxied(patch, callee))
+        self._warnings = (*self._warnings, *guard.doubts(patch, slot, callee))
         if self._is_skipped(slot):
             return
         if everywhere is not None and everywhere.is_decorated:
