@@ -10,6 +10,8 @@ from hookpatch.errors import HookpatchError, HookpatchWarning
 class NodeError(HookpatchError):
     """A part of the model cannot become the node that a plugin was asked for. Nothing has been exported.
 
+    With ``strict`` and ``compare`` also: outside of the nodes, the written model is not the plain export.
+
     Attributes:
         plugin: the plugin's name.
         part: which part of the model.

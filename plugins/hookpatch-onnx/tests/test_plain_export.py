@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from exported import exported, ops, ran
 from hookpatch_onnx._model.metadata import MADE_BY
 from hookpatch_onnx._outside.outside import Outside, Stand
 from hookpatch_onnx._outside.side import Side
+from hookpatch_onnx.errors import NodeError
 from test_receipt import EXPORTS, WIDTH, Counting, Norm, notes
 from tiny_models import Masked, tiny
 
@@ -206,17 +208,46 @@ class Drifting(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.norm, self.calls = Norm(), 2
+        self.norm, self.factors = Norm(), itertools.count(3)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.calls += 1
-        return self.norm(x) * self.calls
+        return self.norm(x) * next(self.factors)
 
 
 def test_the_receipt_names_a_difference() -> None:
     """A model that computes something else at the second call differs, and the receipt says where."""
     _, remark = compared(Drifting(), torch.randn(2, 3, WIDTH), opset_version=20, dynamo=False)
     assert remark.startswith("elsewhere the model differs from the plain export: the constant /Constant")
+
+
+@pytest.mark.parametrize("how", EXPORTS)
+def test_a_strict_plugin_refuses_a_difference(how: str) -> None:
+    """With strict=true the difference ends the export with an error, and the message names the difference."""
+    x = torch.randn(2, 3, WIDTH)
+    with hookpatch.active("rmsnorm_node", options={"rmsnorm_node": {**COMPARE, "strict": True}}):
+        assert exported(Net().eval(), x, **EXPORTS[how]).graph.node  # without a difference the export goes through
+        with pytest.raises(NodeError) as refusal:
+            exported(Drifting().eval(), x, **EXPORTS[how])
+    message = str(refusal.value)
+    assert message.startswith(
+        "plugin 'rmsnorm_node': the model is written, but refused: elsewhere the model differs from the plain export: "
+    )
+    assert message.endswith("; strict=false makes a remark of the refusal")
+
+
+def test_a_strict_plugin_refuses_a_model_not_compared() -> None:
+    """A model that fails at the second export cannot be compared, which a strict plugin refuses."""
+
+    class Once(Drifting):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if next(calls) > 0:
+                raise ValueError("too many calls")
+            return super().forward(x)
+
+    calls, model, x = itertools.count(), Once().eval(), torch.randn(2, 3, WIDTH)
+    strict = {"rmsnorm_node": {**COMPARE, "strict": True}}
+    with hookpatch.active("rmsnorm_node", options=strict), pytest.raises(NodeError, match="ValueError: too many calls"):
+        exported(model, x, opset_version=20, dynamo=False)
 
 
 @pytest.mark.filterwarnings("ignore:ONNX Preprocess - Removing mutation")  # by TorchScript's exporter

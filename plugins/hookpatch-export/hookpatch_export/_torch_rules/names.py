@@ -32,6 +32,12 @@ TRUTHS: Final = _words(
 )
 MADE: Final = _words("zeros ones full empty rand randn randint eye arange linspace logspace randperm range")
 RESHAPED: Final = _words("view reshape expand new_zeros new_ones new_full new_empty repeat")
+SIZED: Final = _words(
+    """as_strided pad interpolate upsample tile broadcast_to roll narrow unflatten fold resize_
+    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
+    adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d"""
+)
+WIDTHS: Final = ("size", "shape", "pad", "output_size", "dims", "shifts", "start", "length", "sizes")  # keywords
 RANGES: Final = frozenset(["arange", "linspace", "logspace", "randperm", "range"])
 KEEPS_LAST: Final = _words(
     """to float half bfloat16 double int long type_as contiguous clone detach relu gelu silu sigmoid tanh softmax

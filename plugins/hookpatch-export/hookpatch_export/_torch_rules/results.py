@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from hookpatch_export._findings.finding import Kind
-from hookpatch_export._torch_rules.names import CASTS, KEEPS_LAST, MADE, RANGES, RESHAPED, TRUTHS
+from hookpatch_export._torch_rules.names import CASTS, KEEPS_LAST, MADE, RANGES, RESHAPED, SIZED, TRUTHS, WIDTHS
 from hookpatch_export._values.questions import content_kind, truth_kind
 from hookpatch_export._values.tensor_sizes import first_tensor
 from hookpatch_export._values.value import CONFIG, Args, Keywords, Known, Scalar, Seq, Size, Tensor, Value
@@ -47,14 +47,15 @@ def result(name: str, first: Tensor, sizes: Kind, args: Args, named: Keywords) -
     return Tensor(sizes, sizes, truth)
 
 
-def sizes_given(name: str, args: Args) -> Sequence[Value]:
-    """Return the sizes passed to a function that makes or reshapes a tensor, one by one or in a tuple."""
+def sizes_given(name: str, args: Args, named: Keywords) -> Sequence[Value]:
+    """Return the sizes passed to a function that makes, reshapes or pads a tensor, one by one or in a tuple."""
     if name in MADE:
         words = args[:1] if name == "full" else args
-    elif name in RESHAPED or name == "as_strided":
-        words = args[1:2] if name == "new_full" else args[1:]
+    elif name in RESHAPED or name in SIZED:
+        words = args[1:2] if name in ("new_full", "pad") else args[1:]
     else:
         return ()
+    words = [*words, *(named[key] for key in WIDTHS if key in named)]
     return [size for word in words for size in (_each_size(word) if isinstance(word, Seq) else [word])]
 
 

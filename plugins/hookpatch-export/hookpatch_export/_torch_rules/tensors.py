@@ -79,7 +79,8 @@ def call_on_tensors(frame: Frame, node: ast.AST, name: str, args: Args, named: K
     if _sized_by_numbers(name, args, named):
         frame.report(node, f"{name}()", Kind.DATA)
         return Tensor(Kind.DATA, Kind.CONFIG if name in ("nonzero", "argwhere") else Kind.DATA)
-    tensors = [size for size in sizes_given(name, args) if all(isinstance(part, Tensor) for part in alternatives(size))]
+    sizes_passed = sizes_given(name, args, named)
+    tensors = [size for size in sizes_passed if all(isinstance(part, Tensor) for part in alternatives(size))]
     if tensors and (kind := values_of(tensors)) >= Kind.SHAPE:
         frame.report(node, "size from a tensor", kind)
         sizes = max(sizes, kind)

@@ -43,9 +43,11 @@ def _foreign(name: str) -> bool:
 def _len(decided: Decided) -> Callable[[Any], Any]:
     def measured(of: Any) -> Any:
         if isinstance(of, torch.Tensor) and builtins.len(of.shape):
-            length = plain(of.shape[0])
-            decided("shape", "len", length)
-            return Number(length, "shape", decided)
+            length = of.shape[0]
+            if not isinstance(length, Number):  # of the model's state: a constant
+                return length
+            decided("shape", "len", length.value)
+            return Number(length.value, "shape", decided)
         return builtins.len(of)
 
     return measured

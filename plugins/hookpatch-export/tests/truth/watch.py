@@ -5,7 +5,8 @@ A TorchFunctionMode returns Numbers (number.py) for sizes and for Python numbers
 each decision of Python by the Number, and becomes a plain number as an argument of torch. A TorchDispatchMode sees the
 operators that torch tags as data-dependent (``item``, ``nonzero``, an index by a mask, ``equal``). The origin of a
 tensor is followed by the storage. The inputs and the model's state are data. A tensor made of sizes
-(``torch.arange(n)``) is no data, and a number read from the tensor is ``either``.
+(``torch.arange(n)``) is no data, and a number read from the tensor is ``either``. Sizes of the model's state are
+constants, and so are sizes of tensors computed from the state alone.
 
 Kept apart are three kinds of decision. ``inside``: torch decides in an operator or a function of torch, for example a
 broadcast of two sizes. ``rank``: a tensor's rank decides, which no capture makes dynamic. ``either``: a whole number
@@ -75,6 +76,7 @@ class _Operators(TorchDispatchMode):
     def __init__(self, observation: Seen, origin: Origin) -> None:
         super().__init__()
         self.observation, self.origin = observation, origin
+        self.depending = 0  # operators that ran, and whose result's sizes depend on values
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -83,6 +85,7 @@ class _Operators(TorchDispatchMode):
             depends = any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1])
         result = func(*args, **kwargs)
         if depends:
+            self.depending += 1
             outcome = pytree.tree_map_only(torch.Tensor, lambda tensor: tuple(tensor.shape), result)
             kind = "data" if self.origin.of((args, kwargs)) == "data" else "either"
             self.observation.decided(kind, func.__name__, outcome)
@@ -90,14 +93,15 @@ class _Operators(TorchDispatchMode):
 
 
 class _Functions(TorchFunctionMode):
-    def __init__(self, observation: Seen, origin: Origin) -> None:
+    def __init__(self, observation: Seen, origin: Origin, operators: _Operators) -> None:
         super().__init__()
-        self.observation, self.origin = observation, origin
+        self.observation, self.origin, self.operators = observation, origin, operators
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = _GETTERS.get(func) or getattr(func, "__name__", "")
         kind = self.origin.of((args, kwargs))
+        is_fixed, depending = self.origin.fixed((args, kwargs)), self.operators.depending
         if self.origin.sized((args, kwargs)):
             self.observation.decided("either", name, None)
         if name in ("tensor", "as_tensor") and kind == "shape":  # a trace makes a constant of it
@@ -113,7 +117,11 @@ class _Functions(TorchFunctionMode):
         if name in ("item", "tolist"):
             decided = self.observation.decided
             return pytree.tree_map(lambda number: Number(number, kind, decided), result) if kind else result
+        if is_fixed and depending == self.operators.depending:
+            self.origin.fix(result)
         if name in _SHAPES or name in ("shape", "ndim"):
+            if is_fixed:  # of the model's state: a constant, in a capture too
+                return result
             return self._size(name, result)
         if kind and (name.endswith("_") or name == "__setitem__" or "out" in kwargs):
             self.origin.mark((args[:1], kwargs.get("out")), kind)
@@ -137,9 +145,10 @@ class _Functions(TorchFunctionMode):
 def watched(model: torch.nn.Module, inputs: Any) -> Iterator[Seen]:
     """Record the decisions of the block by the inputs and by the model's state."""
     observation, origin = Seen(), Origin()
+    origin.fix([[*model.parameters()], [*model.buffers()]])
     origin.mark([inputs, [*model.parameters()], [*model.buffers()]], "data")
     with ExitStack() as stack:
         stack.enter_context(remembering(observation.decided))
-        stack.enter_context(_Operators(observation, origin))
-        stack.enter_context(_Functions(observation, origin))
+        operators = stack.enter_context(_Operators(observation, origin))
+        stack.enter_context(_Functions(observation, origin, operators))
         yield observation

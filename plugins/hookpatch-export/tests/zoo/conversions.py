@@ -73,6 +73,19 @@ class Selected(nn.Module):
         return torch.cat([where.flatten().float(), positive, also, apart])
 
 
+@animal((rising(4, 3), torch.tensor([1, 2])), (rising(2, 5), torch.tensor([2, 1])))
+class WidthsInTensors(nn.Module):
+    """Paddings, shifts and sizes that are numbers in tensors, one by one or by keyword."""
+
+    def forward(self, x: Tensor, widths: Tensor) -> Tensor:
+        left, right = widths[0], widths[1]
+        x = nn.functional.pad(x, (left, 1))  # data
+        x = nn.functional.pad(x, pad=[0, right], mode="constant")  # data
+        x = x.roll((left,), (1,))  # data
+        x = torch.tile(x, (1, right))  # data
+        return nn.functional.interpolate(x[None], size=(left + 3,))  # data
+
+
 @animal(rising(4, 3), rising(2, 5))
 class SizeToNumber(nn.Module):
     """Converts a size by int() and float(), which lose the size."""

@@ -53,6 +53,26 @@ class Arithmetic(nn.Module):
         return (x + y) * columns**-0.5
 
 
+@animal(rising(4, 6), rising(2, 6))
+class SizesOfState(nn.Module):
+    """The sizes of parameters, and of tensors computed from parameters alone, are constants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.ones(9, 6))
+        self.register_buffer("order", torch.arange(9))
+
+    def forward(self, x: Tensor) -> Tensor:
+        rest = self.table[1:].unsqueeze(0).transpose(1, 2)
+        side = int(rest.size(2) ** 0.5)
+        if len(self.table) > 4 and self.order.shape[0] == rest.shape[2] + 1:  # config
+            x = x + rest.reshape(6, side, -1).sum((1, 2))
+        part = self.table[: x.shape[0]]
+        if part.size(0) > 3:  # shape
+            x = x * 2
+        return x + part
+
+
 @animal(above(4, 3), below(2, 3))
 class Chosen(nn.Module):
     """torch.where, clamp and a comparison as a number: no decision of Python's."""

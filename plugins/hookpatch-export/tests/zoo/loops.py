@@ -152,3 +152,19 @@ class ListOfNumbers(nn.Module):
         places = list(range(len(x)))  # shape
         rows = tuple(x)  # shape
         return torch.stack(rows) * len(places)
+
+
+@animal(rising(4, 3), rising(2, 5))
+class ListAsLongAsASize(nn.Module):
+    """Multiplies lists by a size. The lengths are decided there, and decide nothing on later lines."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        sides = [(x.shape[1], 1)] * x.shape[0]  # shape
+        signs = [1]
+        signs *= x.shape[0]  # shape
+        rows = [row * 2 for row in x]  # shape
+        for wide, high in sides:  # safe
+            x = x * wide * high
+        if len(rows) == len(signs):  # config
+            x = torch.stack([row + 1 for row in rows])  # config
+        return x

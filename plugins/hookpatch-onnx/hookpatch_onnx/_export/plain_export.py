@@ -16,6 +16,7 @@ from hookpatch_onnx._export.export import Export, State
 from hookpatch_onnx._model.weights import digests, taken_apart
 from hookpatch_onnx._outside.outside import Outside, Stand
 from hookpatch_onnx._outside.side import Side, module_of
+from hookpatch_onnx.errors import NodeError
 
 _MOST: Final = 3  # differences named; the others are counted
 _ONCE: Final = ("report", "verify", "profile", "dump_exported_program")  # files and work that the first export did
@@ -24,7 +25,11 @@ _ONCE: Final = ("report", "verify", "profile", "dump_exported_program")  # files
 def compare_with_plain(
     export: Export, exporter: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
-    """Add to the receipts whether the model is the plain export, but for the nodes of the plugins."""
+    """Add to the receipts whether the model is the plain export, but for the nodes of the plugins.
+
+    Raises:
+        NodeError: the model differs, or could not be compared, and a plugin that compares is strict.
+    """
     assert export.finished is not None
     assert export.state is not None  # as Export.close has seen to
     bound = inspect.signature(exporter).bind(*args, **kwargs)
@@ -36,14 +41,19 @@ def compare_with_plain(
     try:
         with warnings.catch_warnings(record=True):  # not ignored: where a warning is an error, torch behaves otherwise
             plain = _exported(export, exporter, bound)
-        remark = _remark(Outside(Side(export.finished, export.digests), plain, _stands(export)))
-    except Exception as error:  # of torch: the export was successful, and remains so
+        outside = Outside(Side(export.finished, export.digests), plain, _stands(export))
+        remark, is_plain = _remark(outside), not outside.differences
+    except Exception as error:  # of torch: the export was successful, and remains so for a plugin that is not strict
+        is_plain = False
         remark = f"not compared with the plain export: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
     finally:
         after.restore(export.model)
     for receipt in export.receipts.values():
         if receipt.compares:
             receipt.remarks.append(remark)
+            if receipt.is_strict and not is_plain:
+                problem = f"is written, but refused: {remark}; strict=false makes a remark of the refusal"
+                raise export.refuse(NodeError(receipt.plugin, "the model", problem))
 
 
 def _exported(export: Export, exporter: Callable[..., Any], bound: inspect.BoundArguments) -> Side:

@@ -60,7 +60,10 @@ def dict_display(frame: Frame, node: ast.Dict) -> Value:
 
 
 def comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:
-    """Return the value of a comprehension; a capture unrolls a comprehension over a tensor's sizes."""
+    """Return the value of a comprehension; a capture unrolls a comprehension over a tensor's sizes.
+
+    The loop decides how long the list becomes. The length of the list decides nothing later.
+    """
     before = frame.variables
     frame.variables = dict(before)
     length = Kind.SAFE
@@ -85,7 +88,7 @@ def comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.Generator
                 frame.walk.assign(frame, node.generators[0].target, item)
                 values.append(frame.walk.value(frame, node.elt))
             return sequence(values)
-        return Seq(None, frame.walk.value(frame, node.elt), length)
+        return Seq(None, frame.walk.value(frame, node.elt), Kind.CONFIG if length >= Kind.SHAPE else length)
     finally:
         frame.variables = before
 

@@ -48,7 +48,7 @@ def value(frame: Frame, node: ast.expr) -> Value:
         case ast.Call():
             return _call(frame, node)
         case ast.BinOp():
-            return binary(node.op, value(frame, node.left), value(frame, node.right))
+            return binary(frame, node, value(frame, node.left), value(frame, node.right))
         case ast.BoolOp():
             return boolean(frame, node, node.values, decides=True)
         case ast.UnaryOp(op=ast.Not()):

@@ -63,8 +63,16 @@ _OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
 _MOST_TIMES: Final = 8  # a tuple multiplied by more is not written out
 
 
-def binary(op: ast.operator, left: Value, right: Value) -> Value:
-    """Return the result of an arithmetic operator."""
+def binary(frame: Frame, node: ast.BinOp | ast.AugAssign, left: Value, right: Value) -> Value:
+    """Return the result of an arithmetic operator; a list as long as a size or a tensor says is a finding.
+
+    Args:
+        frame: the frame to evaluate in.
+        node: the operation.
+        left: the value on the left.
+        right: the value on the right.
+    """
+    op = node.op
     operands = (left, right)
     if all_known(operands):
         try:
@@ -73,9 +81,9 @@ def binary(op: ast.operator, left: Value, right: Value) -> Value:
             return CONFIG
     match left, right:
         case Choice(), _ if has_tensor(left) and not _only_tensors(left):
-            return join(binary(op, alternative, right) for alternative in left.among if alternative != NONE)
+            return join(binary(frame, node, alternative, right) for alternative in left.among if alternative != NONE)
         case _, Choice() if has_tensor(right) and not _only_tensors(right):
-            return join(binary(op, left, alternative) for alternative in right.among if alternative != NONE)
+            return join(binary(frame, node, left, alternative) for alternative in right.among if alternative != NONE)
         case TrueIn(), TrueIn():
             if isinstance(op, ast.BitOr):
                 return TrueIn(left.modes | right.modes)
@@ -101,7 +109,9 @@ def binary(op: ast.operator, left: Value, right: Value) -> Value:
             times = number.obj if isinstance(number, Known) else None
             if several.items and isinstance(times, int) and times <= _MOST_TIMES:
                 return sequence(several.items * times)
-            return Seq(None, several.each, max(several.length, truth_kind(number)))
+            if (kind := truth_kind(number)) >= Kind.SHAPE:
+                frame.report(node, "list * n", kind)
+            return Seq(None, several.each, several.length)
     if any(map(has_tensor, operands)):
         tensor = tensor_like(left, right)
         if isinstance(op, ast.BitAnd | ast.BitOr | ast.BitXor) or not all(map(has_tensor, operands)):

@@ -38,7 +38,7 @@ def _walk_statement(frame: Frame, node: ast.stmt) -> bool:
             assign(frame, node.target, value(frame, node.value))
         case ast.AugAssign():
             current = value(frame, node.target)
-            assign(frame, node.target, binary(node.op, current, value(frame, node.value)))
+            assign(frame, node.target, binary(frame, node, current, value(frame, node.value)))
         case ast.Return():
             frame.returned.append(value(frame, node.value) if node.value is not None else NONE)
             return False
