@@ -120,11 +120,29 @@ class UnknownPlugin(SelectionError):
         self.name: Final = name
         self.asked_by: Final = asked_by
         self.installed: Final = tuple(installed)
-        hint = _suggest(name, installed) or ";"
-        if ":" in name:
-            hint = "; an address goes into a patch, such as hookpatch.wrap(address, wrapper);"
+        hint = _hint_for(name, asked_by, installed) or _suggest(name, installed) or ";"
         names = ", ".join(installed) or "none"
         super().__init__(f"no plugin '{name}' (asked for by {asked_by}){hint} installed: {names}")
+
+
+def _hint_for(name: str, asked_by: str, installed: Sequence[str]) -> str:
+    """Return the hint for several names in one, a path, a module or an address; empty for any other name."""
+    known = {plugin.replace("-", "_").lower(): plugin for plugin in installed}
+    words = "".join(letter if letter.isalnum() or letter in "_-./\\" else " " for letter in name).split()
+    if len(words) > 1 and any(word.replace("-", "_").lower() in known for word in words):
+        if asked_by.startswith("HOOKPATCH_"):
+            return f"; separate names by commas: {','.join(words)};"
+        return f"; give each name by itself: {', '.join(map(repr, words))};"
+    if ":" in name and "\\" not in name:
+        return "; an address goes into a patch, such as hookpatch.wrap(address, wrapper);"
+    is_path = "/" in name or "\\" in name or name.endswith(".py")
+    parts = name.removesuffix(".py").replace("\\", "/").replace("/", ".").split(".")
+    last = parts[-1].replace("-", "_").lower().removeprefix("hookpatch_")
+    if last in known:
+        return f"; did you mean '{known[last]}'?"
+    return (
+        "; a path names no plugin: install its folder with pip, 'hookpatch list' then has the name;" if is_path else ""
+    )
 
 
 class UnknownCommand(SelectionError):
@@ -138,6 +156,8 @@ class UnknownCommand(SelectionError):
         self.commands: Final = tuple(commands)
         self.installed: Final = tuple(installed)
         hint = _suggest(word, [*commands, *installed]) or ";"
+        if word.endswith(".py"):
+            hint = f"; 'hookpatch run {word}' runs a program;"
         super().__init__(
             f"no command and no plugin '{word}'{hint} commands: {', '.join(commands)}; "
             "a plugin's own commands are under its name, and 'hookpatch list' has the names"

@@ -29,6 +29,9 @@ CALLS_MISSED: Final = "HOOKPATCH_CALLS_MISSED"  # the file for a program's missi
 AUDIT: Final = "HOOKPATCH_AUDIT"  # the file for the audit of a program, a separator, and 1 for added names, too
 ROOT: Final = "HOOKPATCH_REPORT_ROOT"  # the name of a run, in all report files of the run
 
+# What a user may set.
+NAMES: Final = (PLUGINS, OPTIONS, CONFIG, DISABLE, ON_ERROR, REPORT, REPORT_ARGUMENTS, COUNT, LOCK, ON_DRIFT, CACHE)
+
 # The content of hookpatch.pth; hookpatch doctor compares the two.
 LINE = (
     'import os, sys; any(map(os.environ.get, ("HOOKPATCH_PLUGINS", "HOOKPATCH_CONFIG", "HOOKPATCH_INHERIT"))) and '
@@ -46,6 +49,16 @@ _before: Final[list[str | None]] = []  # the value of INHERIT before ``hand_on``
 def read(variable: str) -> str:
     """Return a variable of ours, empty when unset or when the interpreter ignores the environment (-E, -I)."""
     return "" if sys.flags.ignore_environment else (_get(variable) or "").strip()
+
+
+def unknown() -> list[str]:
+    """Return the variables with the prefix of ours that hookpatch neither reads nor sets."""
+    ours = (*NAMES, FIRST, CALLS_MISSED, AUDIT, ROOT)
+    return sorted(
+        name
+        for name in os.environ
+        if name.startswith("HOOKPATCH_") and name not in ours and not name.startswith(INHERIT)
+    )
 
 
 def asks_nothing_of_blocks() -> bool:

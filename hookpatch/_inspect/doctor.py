@@ -34,7 +34,7 @@ from hookpatch._plugins.host import Host
 from hookpatch._plugins.relations import check
 from hookpatch._processes.aside import Ended
 from hookpatch._processes.aside import results as results_of
-from hookpatch.errors import HookpatchError
+from hookpatch.errors import HookpatchError, _suggest
 
 
 class Finding(NamedTuple):
@@ -159,6 +159,10 @@ def _variables(config_was_found: bool) -> Iterator[Finding]:
     except HookpatchError as error:
         yield Finding("variables", str(error), "correct the value, or unset the variable")
         return
+    for name in _environment.unknown():
+        yield Finding(
+            name, f"no variable of hookpatch{_suggest(name, _environment.NAMES)}", "correct or unset the variable"
+        )
     if _environment.disabled():
         text = "set: no patch is applied"
         yield Finding(_environment.DISABLE, text, f"unset {_environment.DISABLE}")
@@ -251,7 +255,8 @@ def _plugin(plugin: Installed, facts: PluginFacts) -> Iterator[Finding]:
         case "needs options":
             yield Finding(about, f"needs options: {facts.problem}")
         case "broken" | "not allowed":
-            yield Finding(about, str(facts.problem), "fix or uninstall it")
+            mend = "fix or uninstall it"
+            yield Finding(about, str(facts.problem).removesuffix(f"; {mend}"), mend)
     for patch in facts.planned:
         is_seen = patch["finding"] != "not looked at"
         description = f"{patch['verb']} {patch['target']}{'' if is_seen else ', not looked at'}"

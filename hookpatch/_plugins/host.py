@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
@@ -102,6 +103,10 @@ class Host:
             self._pluggy.check_pending()
         except pluggy.PluginValidationError as error:
             problem = f"does not fit hookpatch's hooks: {str(error).splitlines()[-1]}"
+            if problem.partition(": ")[2].startswith("unknown hook '"):
+                problem += _suggest(
+                    problem.split("'")[2], [name for name in vars(hookspecs) if name.startswith("hookpatch_")]
+                )
             raise _error(installed, problem) from error
         self._plugins[installed] = Plugin(installed, module, next(iter(relations.values()), Relations()))
         return self._plugins[installed]
@@ -125,6 +130,8 @@ class Host:
             results: list[Iterable[Patch]] = hook(options=typed)
             if not results:
                 raise _error(installed, "returns None from hookpatch_patches; yield the patches")
+            if any(isinstance(result, Patch) for result in results):
+                raise _error(installed, "returns a patch from hookpatch_patches; yield the patch")
             patches = [patch for result in results for patch in result]
         waits_for = installed.waits_for
         for patch in patches:
@@ -217,8 +224,26 @@ class _Asking:
             return
         if isinstance(error, ProcessEnd):
             raise _error(self._installed, f"called {error} {self._when}{self._remedy}") from error
-        problem = f"raised {type(error).__name__} {self._when}: {error}"
-        raise _error(self._installed, problem.removesuffix(": ") + self._remedy) from error
+        problem = f"raised {type(error).__name__} {self._when}: {_words_of(error)}".removesuffix(": ")
+        raise _error(self._installed, f"{problem}{_line_in(self._installed, error)}{self._remedy}") from error
+
+
+def _words_of(error: BaseException) -> str:
+    """Return the text of an error, with the similar name that a traceback would have for a missing attribute."""
+    if not isinstance(error, AttributeError) or not error.name:
+        return str(error)
+    return f"{error}{_suggest(error.name, dir(error.obj))}"
+
+
+def _line_in(installed: Installed, error: BaseException) -> str:
+    """Return file and line of the plugin's own code that led to an error, as SyntaxError prints them; else nothing."""
+    package, place, traceback = installed.module.partition(".")[0], "", error.__traceback__
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+            place = f" ({os.path.basename(frame.f_code.co_filename)}, line {traceback.tb_lineno})"
+        traceback = traceback.tb_next
+    return place
 
 
 def _key(installed: Installed) -> str:

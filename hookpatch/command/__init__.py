@@ -71,6 +71,14 @@ def _write_error(error: Any, with_traceback: bool) -> int:
         hint = f"'{words} --help' shows how it is written"
         if getattr(error, "option_name", "") in ("-p", "--plugin") and words.rpartition(" ")[2] in _TAKE_NAMES:
             hint = f"name the plugins without it: '{words} NAME'"
+        elif words == "hookpatch" and getattr(error, "option_name", "") in (
+            "-p",
+            "--plugin",
+            "-o",
+            "--option",
+            "--report",
+        ):
+            hint = f"write {error.option_name} behind the command, as in 'hookpatch run {error.option_name} ...'"
         message, status = f"{error.format_message().rstrip('.')}; {hint}", USAGE
     else:
         first = str(error).partition("\n")[0]

@@ -17,7 +17,7 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from hookpatch._bootstrap.installed import installed
-from hookpatch._engine.patch.module_lookup import presence_of
+from hookpatch._engine.patch.module_lookup import nearly, presence_of
 from hookpatch._engine.patch.target import Target
 from hookpatch._engine.patch.versions import release_of, releases_like
 from hookpatch.command._app import print_text
@@ -45,7 +45,8 @@ def new(
     written = write_plugin(name, target, into)
     print_text("\n".join([f"{written.folder}:", *(f"  {path}" for path in written.files)]))
     if written.missing:
-        print_text(f"Note: {written.missing}. Its tests are skipped meanwhile.")
+        stop = "" if written.missing.endswith("?") else "."
+        print_text(f"Note: {written.missing}{stop} Its tests are skipped meanwhile.")
     default = "" if target != DEFAULT else "; `--target ADDRESS` names another"
     print_text(f"The plugin prints each call of {target}{default}. Lines to change are marked CHANGE. Next:")
     folder = str(written.folder)
@@ -94,7 +95,7 @@ def write_plugin(name: str, address: str = DEFAULT, into: str | None = None) -> 
     except OSError as error:
         problem = f"{folder} cannot be written ({error.strerror}); name another one with --into"
         raise NewPluginError(name, problem) from None
-    return Written(folder, tuple(files), presence.missing)
+    return Written(folder, tuple(files), nearly(module) or presence.missing)
 
 
 def check_name(name: str, distribution: str) -> None:

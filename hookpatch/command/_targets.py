@@ -90,6 +90,8 @@ def options_of_words(words: Iterable[str], selection: Selection, host: Host, way
     for word in words:
         name, dot, setting = word.partition(".")
         key, equals, value = setting.partition("=")
+        if "." not in word.partition("=")[0] and "=" in word and selection.names:
+            raise SettingError("-o", f"'{word}' names no plugin; write {selection.names[0]}.{word}")
         if not (dot and equals and name and key):
             raise SettingError(
                 "-o", f"'{word}' cannot be read; write it like onnxsim_skip.passes=fuse_qkv,fuse_bn_into_conv"

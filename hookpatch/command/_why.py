@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from hookpatch._bootstrap import selection
+from hookpatch._bootstrap.installed import is_plugin
+from hookpatch._engine.patch.module_lookup import nearly
 from hookpatch._engine.patch.target import Target
 from hookpatch._inspect.slot.report import LayerReport
 from hookpatch._inspect.slot.why import modules_of
@@ -35,6 +37,10 @@ def why(
 
     Example: hookpatch why onnxsim:simplify -p fuse_qkv_off
     """
+    for address in addresses:
+        if ":" not in address and is_plugin(address):
+            problem = f"'{address}' is a plugin, and no address; 'hookpatch plan {address}' prints its targets"
+            raise SettingError("hookpatch why", problem)
     targets = [Target(address) for address in addresses]
     of_environment = selection.from_environment()
     names = list(dict.fromkeys([*of_environment.names, *(plugin or ())]))
@@ -47,10 +53,10 @@ def why(
             try:
                 import_module(name)
             except Exception as error:  # the module's code may raise any error
+                near = nearly(name) if isinstance(error, ModuleNotFoundError) else ""
                 problem = f"{name} cannot be imported: {type(error).__name__}: {error}"
-                raise SettingError(
-                    "hookpatch why", f"{problem}; run this command with the Python of the program"
-                ) from error
+                problem = f"{problem}; run this command with the Python of the program"
+                raise SettingError("hookpatch why", near or problem) from error
         reports = [layers_of(target) for target in targets]
     if json:
         print_json({"slots": [report.to_dict() for report in reports]})

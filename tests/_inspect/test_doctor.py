@@ -172,6 +172,11 @@ def test_each_setting_is_told_with_where_it_comes_from(home: Environment) -> Non
     ("variables", "about", "text"),
     [
         (
+            {"HOOKPATCH_PLUGIN": "loud"},
+            "HOOKPATCH_PLUGIN",
+            "no variable of hookpatch; did you mean 'HOOKPATCH_PLUGINS'? -> correct or unset the variable",
+        ),
+        (
             {"HOOKPATCH_PLUGINS": "lout"},
             "HOOKPATCH_PLUGINS",
             "no plugin 'lout' (asked for by HOOKPATCH_PLUGINS); did you mean 'loud'? installed: loud -> correct the "

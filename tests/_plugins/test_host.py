@@ -219,7 +219,8 @@ def test_plugin_that_raises_when_loaded_is_refused(install: Install) -> None:
     """The message names plugin, distribution and error; the error itself is the cause."""
     install("broken", "raise RuntimeError('no licence')")
     assert refused("broken") == (
-        "plugin 'broken' (kit 1.0) raised RuntimeError when it was loaded: no licence; fix or uninstall it"
+        "plugin 'broken' (kit 1.0) raised RuntimeError when it was loaded: no licence (plugin_broken.py, line 1); "
+        "fix or uninstall it"
     )
     with pytest.raises(PluginError) as caught:
         hookpatch.active("broken")
@@ -274,7 +275,7 @@ def test_plugin_with_a_misspelt_hook_is_refused(install: Install) -> None:
     install("misspelt", SPEED.replace("def hookpatch_patches", "def hookpatch_patch"))
     assert refused("misspelt") == (
         "plugin 'misspelt' (kit 1.0) does not fit hookpatch's hooks: unknown hook 'hookpatch_patch' in plugin "
-        f"{sys.modules['plugin_misspelt']!r}"
+        f"{sys.modules['plugin_misspelt']!r}; did you mean 'hookpatch_patches'?"
     )
 
 
@@ -290,7 +291,18 @@ def test_plugin_whose_hook_takes_something_else_is_refused(install: Install) -> 
 def test_plugin_that_raises_when_asked_is_refused(install: Install) -> None:
     """An error while patches are declared names the plugin, and is the cause."""
     install("failing", SPEED.replace("yield", "raise KeyError('speed')\n        yield"))
-    assert refused("failing") == "plugin 'failing' (kit 1.0) raised KeyError when asked for its patches: 'speed'"
+    assert refused("failing") == (
+        "plugin 'failing' (kit 1.0) raised KeyError when asked for its patches: 'speed' (plugin_failing.py, line 10)"
+    )
+
+
+def test_plugin_that_misspells_a_verb_is_refused_with_the_nearest(install: Install) -> None:
+    """The message has what Python's traceback would have: the similar name, and the line."""
+    install("verb", SPEED.replace("hookpatch.replace", "hookpatch.replce"))
+    assert refused("verb") == (
+        "plugin 'verb' (kit 1.0) raised AttributeError when asked for its patches: module 'hookpatch' has no attribute "
+        "'replce'; did you mean 'replace'? (plugin_verb.py, line 10)"
+    )
 
 
 def test_plugin_with_a_misspelt_address_is_refused(install: Install) -> None:
@@ -299,7 +311,7 @@ def test_plugin_with_a_misspelt_address_is_refused(install: Install) -> None:
     assert refused("misspelt") == (
         "plugin 'misspelt' (kit 1.0) raised TargetSyntaxError when asked for its patches: target 'vendor.speed' has no "
         "colon between module and name; did you mean 'vendor:speed'? "
-        "write module:name, module:Class.method or module:mapping['key']"
+        "write module:name, module:Class.method or module:mapping['key'] (plugin_misspelt.py, line 10)"
     )
 
 
@@ -314,9 +326,7 @@ def test_plugin_that_yields_something_else_is_refused(install: Install) -> None:
 def test_plugin_that_returns_a_patch_alone_is_refused(install: Install) -> None:
     """A hook yields even a single patch."""
     install("single", SPEED.replace("yield", "return"))
-    assert refused("single") == (
-        "plugin 'single' (kit 1.0) raised TypeError when asked for its patches: 'Patch' object is not iterable"
-    )
+    assert refused("single") == ("plugin 'single' (kit 1.0) returns a patch from hookpatch_patches; yield the patch")
 
 
 def test_plugin_whose_options_are_no_dataclass_is_refused(install: Install) -> None:

@@ -123,6 +123,15 @@ def test_options_are_read_as_the_plugin_declares_them(home: Environment) -> None
             "[hookpatch explain SettingError]",
         ),
         (
+            ["-p", "mine", "-o", "times=2"],
+            "-o: 'times=2' names no plugin; write mine.times=2 [hookpatch explain SettingError]",
+        ),
+        (
+            ["-p", "mine,loud"],
+            "no plugin 'mine,loud' (asked for by -p); give each name by itself: 'mine', 'loud'; installed: loud, mine "
+            "[hookpatch explain UnknownPlugin]",
+        ),
+        (
             ["-p", "loud", "-o", "mine.times=2"],
             "-o: 'mine.times=2' is for a plugin that is not switched on; add -p mine [hookpatch explain SettingError]",
         ),
@@ -268,6 +277,13 @@ def test_nothing_to_run_is_a_usage_error(home: Environment) -> None:
     assert "SCRIPT | -m MODULE | -c CODE [ARGUMENTS]" in completed.stderr
 
 
+ORDER = (
+    "'{0}' behind '{1}' is an argument of the program, and no plugin is on; write '{0}' before it, "
+    "or '--' before it if it is as you mean it"
+)
+PYTHON_WORD = "there is no script 'python3': this command runs python itself; leave 'python3' out"
+
+
 def test_plugin_in_the_place_of_a_script_is_a_usage_error(home: Environment) -> None:
     """The error says how to switch the plugin on; a file of the plugin's name is run."""
     completed = hookpatch(home, "run", "loud", "script.py")
@@ -278,6 +294,57 @@ def test_plugin_in_the_place_of_a_script_is_a_usage_error(home: Environment) -> 
         assert hookpatch(home, "run", "loud").stdout == "a file\n"
     finally:
         (home.folder / "loud").unlink()
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["run", "script.py", "-p", "loud"], ORDER.format("-p loud", "script.py")),
+        (["run", "-m", "script", "--plugin", "loud"], ORDER.format("--plugin loud", "-m script")),
+        (["run", "-p", "loud", "nope.py"], "there is no file 'nope.py'"),
+        (["audit", "nope.py"], "there is no file 'nope.py'"),
+        (["audit", "json"], "there is no file 'json'; -m json runs the module"),
+        (["run", "-p", "loud", "python3", "script.py"], PYTHON_WORD),
+        (
+            ["run", "--report", "script.py", "-p", "loud", "script.py"],
+            "--report takes a folder, and 'script.py' is a file",
+        ),
+    ],
+)
+def test_program_that_cannot_be_meant_is_a_usage_error(home: Environment, words: list[str], problem: str) -> None:
+    """A missing script, a module in the place of a script, a plugin named behind the program: nothing is run."""
+    completed = hookpatch(home, *words)
+    message = f"hookpatch: error: {problem}; 'hookpatch {words[0]} --help' shows how it is written\n"
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("", message, 2)
+
+
+def test_program_may_have_an_option_of_the_same_name(home: Environment) -> None:
+    """With a plugin on, or behind ``--``, the words of the program are its own."""
+    program = ("-c", "import sys; print(sys.argv[1:])", "-p", "loud")
+    assert hookpatch(home, "run", "--", *program).stdout == "['-p', 'loud']\n"
+    assert hookpatch(home, "run", "-p", "loud", *program).stdout == "['-p', 'loud']\n"
+    assert hookpatch(home, "run", *program, HOOKPATCH_PLUGINS="loud").stdout == "['-p', 'loud']\n"
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("loud", "'loud' is a plugin, and no address; 'hookpatch plan loud' prints its targets"),
+        ("emial.mime:text", "there is no module emial; did you mean 'email'?"),
+    ],
+)
+def test_address_of_why_that_is_a_plugin_or_misspelt_is_one_line(home: Environment, address: str, problem: str) -> None:
+    """The error names the command for plugins, or the similar module."""
+    completed = hookpatch(home, "why", address)
+    message = f"hookpatch: error: hookpatch why: {problem} [hookpatch explain SettingError]\n"
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("", message, 78)
+
+
+def test_option_of_run_before_the_command_is_a_usage_error(home: Environment) -> None:
+    """The error says where the option belongs."""
+    completed = hookpatch(home, "-p", "loud", "run", "script.py")
+    message = "No such option: -p; write -p behind the command, as in 'hookpatch run -p ...'"
+    assert (completed.stderr, completed.returncode) == (f"hookpatch: error: {message}\n", 2)
 
 
 NOISY = """
@@ -331,6 +398,12 @@ def test_command_of_its_plugins_name_is_the_plugins_word(home: Environment) -> N
             "list' has the names [hookpatch explain UnknownCommand]",
         ),
         (
+            "script.py",
+            "no command and no plugin 'script.py'; 'hookpatch run script.py' runs a program; commands: list, plan, "
+            "lock, check, doctor, report, why, explain, run, new, audit, adopt; a plugin's own commands are under its "
+            "name, and 'hookpatch list' has the names [hookpatch explain UnknownCommand]",
+        ),
+        (
             "loud",
             "plugin 'loud' (loud-dist 1.0) has no commands; hookpatch run -p loud SCRIPT applies its patches "
             "[hookpatch explain PluginError]",
@@ -359,6 +432,7 @@ def test_plugin_is_loaded_for_its_commands_only_when_it_is_named(home: Environme
     assert completed.stderr == (
         "imported\n"
         "hookpatch: error: plugin 'noisy' (noisy-dist 1.0) raised OSError when asked for its commands: no "
+        "(noisy_dist_noisy.py, line 7) "
         "[hookpatch explain PluginError]\n"
     )
     allow = home.python.parents[1] / "hookpatch.allow"

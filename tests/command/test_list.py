@@ -41,7 +41,8 @@ def test_list_names_every_plugin_and_whether_it_fits(home: Environment) -> None:
     assert table["plugin"] == ["description, distribution, targets", "fits"]
     assert table["loud"] == ["Speak louder.", "yes"]
     assert table["mine"] == ["Say a word of one's own.", "yes"]
-    broken = "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; fix or uninstall it"
+    broken = "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no"
+    broken += " (broken_dist_broken.py, line 1); fix or uninstall it"
     assert table["broken"] == [broken, "broken"]
     missing = "there is no module nowhere here; a module beside a program's script is found when the script runs"
     assert table["lost"][-1] == missing

@@ -120,6 +120,9 @@ def test_it_says_what_it_has_written_and_what_to_do_next(at_home: Environment) -
         "  hookpatch plan tell_entry\n"
         "  HOOKPATCH_PLUGINS=tell_entry python program.py\n"
     )
+    misspelt = hookpatch(at_home, "new", "tell_text", "--target", "emial.mime.text:MIMEText")
+    note = "Note: there is no module emial; did you mean 'email'? Its tests are skipped meanwhile."
+    assert note in misspelt.stdout.splitlines()
     wrong = hookpatch(at_home, "new", "tell_entry", "--into", "empty")
     problem = "new plugin 'tell_entry': empty exists already and is not empty; name another folder with --into"
     assert (wrong.stdout, wrong.returncode) == ("", 78)
@@ -171,7 +174,7 @@ RULE = "a name is a letter, then letters, digits and single '_', no word of Pyth
         (
             "mine",
             {"address": "email.mime.txet:MIMEText"},
-            "target 'email.mime.txet:MIMEText': there is no module email.mime.txet; did you mean 'text'?",
+            "target 'email.mime.txet:MIMEText': there is no module email.mime.txet; did you mean 'email.mime.text'?",
         ),
     ],
 )

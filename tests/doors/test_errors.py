@@ -299,6 +299,29 @@ def test_unknown_name_without_anything_installed_says_none() -> None:
     assert str(UnknownPlugin("trim", "-p", [])) == "no plugin 'trim' (asked for by -p); installed: none"
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("trim other", "; separate names by commas: trim,other;"),
+        ("trim;other", "; separate names by commas: trim,other;"),
+        ("trim:other", "; separate names by commas: trim,other;"),
+        ("['trim', 'other']", "; separate names by commas: trim,other;"),
+        ('"trim"', "; did you mean 'trim'?"),
+        ("./hookpatch-trim", "; did you mean 'trim'?"),
+        ("hookpatch_trim/trim.py", "; did you mean 'trim'?"),
+        ("C:\\kits\\hookpatch-trim", "; did you mean 'trim'?"),
+        ("hookpatch_trim.trim", "; did you mean 'trim'?"),
+        ("kits/mine.py", "; a path names no plugin: install its folder with pip, 'hookpatch list' then has the name;"),
+        ("json:dumps", "; an address goes into a patch, such as hookpatch.wrap(address, wrapper);"),
+        ("zeal", ";"),
+    ],
+)
+def test_name_that_is_something_else_has_a_hint(name: str, hint: str) -> None:
+    """Several names in one, a path, a module and an address are recognised."""
+    message = f"no plugin '{name}' (asked for by HOOKPATCH_PLUGINS){hint} installed: trim"
+    assert str(UnknownPlugin(name, "HOOKPATCH_PLUGINS", ["trim"])) == message
+
+
 def test_key_that_is_no_text_is_not_guessed() -> None:
     """Only words have near words."""
     error = TargetNotFound("vendor:table[3]", GIVEN, "vendor:table", "key", 3, ["3"])

@@ -108,8 +108,8 @@ def test_plugin_that_raises_when_loaded_refuses_the_program(home: Environment) -
     home.add_plugin("broken", "raise RuntimeError('no')")
     completed = home.run("script.py", HOOKPATCH_PLUGINS="broken")
     message = (
-        "hookpatch: error: plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; "
-        "fix or uninstall it [hookpatch explain PluginError]\n"
+        "hookpatch: error: plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no "
+        "(broken_dist_broken.py, line 1); fix or uninstall it [hookpatch explain PluginError]\n"
     )
     assert (completed.stdout, completed.stderr, completed.returncode) == ("", message, 78)
 
@@ -402,8 +402,8 @@ MISSPELT = (
     "the group or name all modules, and install the distribution anew [hookpatch explain PluginError]"
 )
 BROKEN = (
-    "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; fix or uninstall it "
-    "[hookpatch explain PluginError]"
+    "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no (broken_dist_broken.py, line 1); "
+    "fix or uninstall it [hookpatch explain PluginError]"
 )
 
 

@@ -86,7 +86,7 @@ def test_session_that_was_never_opened_is_a_warning() -> None:
     ("address", "message"),
     [
         ("jsn:dumps", None),
-        ("json.decodr:JSONDecoder", "there is no module json.decodr; did you mean 'decoder'?"),
+        ("json.decodr:JSONDecoder", "there is no module json.decodr; did you mean 'json.decoder'?"),
         ("emial.mime.text:MIMEText", "there is no module emial; did you mean 'email'?"),
     ],
 )

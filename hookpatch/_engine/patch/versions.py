@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.patch import Patch
-from hookpatch.errors import RequirementError
+from hookpatch.errors import RequirementError, _suggest
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -31,9 +31,13 @@ def check_requirement(patch: Patch, owner: object) -> None:
     for text in patch.requirements:
         is_met, version = _compare(patch, owner, "requires", text)
         if not is_met:
-            way = "install a fitting one, or a newer release of the plugin" if version else "install it"
-            state = f"{version} is installed" if version else "it is not installed"
-            raise RequirementError(patch.address, owner, f"made for {text}, but {state}; {way}")
+            state = f"{version} is installed; install a fitting one, or a newer release of the plugin"
+            if not version:
+                from packaging.requirements import Requirement  # read before, by _compare
+
+                names = {name for names in _by_package().values() for name in names}
+                state = f"it is not installed{_suggest(Requirement(text).name, names, 0.8) or ';'} install it"
+            raise RequirementError(patch.address, owner, f"made for {text}, but {state}")
 
 
 def unneeded(patch: Patch, owner: object) -> str | None:

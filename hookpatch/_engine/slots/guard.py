@@ -183,7 +183,8 @@ def check_call(patch: Patch, parameters: Sequence[Parameter] | None, owner: obje
     names = [parameter.name for parameter in parameters if parameter.kind not in PACKED]
     for name in (*injected, *patch.expects):
         if name not in names:
-            hint = _suggest(name, names) or ";"
+            own = _suggest(name, Facts.__annotations__, 0.8).replace("mean '", "mean the option '")
+            hint = _suggest(name, names) or own or ";"
             lacks = f"takes no argument '{name}'" if name in injected else f"has no parameter '{name}' (expects=)"
             problem = f"{patch.address} {lacks}{hint} it takes {', '.join(names) or 'nothing'}"
             raise SignatureError(patch.address, owner, problem)

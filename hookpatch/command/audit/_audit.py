@@ -16,6 +16,7 @@ from typer.core import TyperCommand
 from hookpatch._bootstrap import environment as _environment
 from hookpatch._bootstrap.stderr import write_line
 from hookpatch.command._app import AsJson, PluginWords, print_text
+from hookpatch.command.run._words import check_program
 from hookpatch.errors import SettingError
 
 _TAKES_VALUE: Final = ("-p", "--plugin", "--html", "--baseline", "--write-baseline", "--fail-on")
@@ -67,6 +68,7 @@ def audit(
     from hookpatch._inspect.audit.baseline import new_in, patches_in_baseline, write_known
     from hookpatch._plugins.variables import environment_with
 
+    check_program(target)
     if fail_on not in (None, "new", "any"):
         raise SettingError("--fail-on", f"'{fail_on}' is neither 'new' nor 'any'")
     if fail_on == "new" and baseline is None:

@@ -12,14 +12,14 @@ from hookpatch._bootstrap import environment as _environment
 from hookpatch._bootstrap import selection as _selection
 from hookpatch._bootstrap.files import current_folder
 from hookpatch._bootstrap.imports import spec_of
-from hookpatch._bootstrap.installed import Installed, check_allowed, find, is_plugin
+from hookpatch._bootstrap.installed import Installed, check_allowed, find
 from hookpatch._bootstrap.program import INSTALLERS, known_program
 from hookpatch._bootstrap.selection import Selection
 from hookpatch._bootstrap.stderr import write_line
 from hookpatch._plugins.variables import environment_with, variables
 from hookpatch.command._targets import imports_aside, options_of_words
 from hookpatch.command.run._process import command_of, status_of, with_startup
-from hookpatch.command.run._words import PROGRAM, Misspelt, help_text, parsed
+from hookpatch.command.run._words import PROGRAM, Misspelt, check_order, check_program, help_text, parsed
 from hookpatch.errors import HookpatchError, SettingError
 
 if TYPE_CHECKING:
@@ -83,10 +83,13 @@ def run(words: Sequence[str]) -> int:
     if not line.target:
         raise Misspelt(f"Missing argument '{PROGRAM}'")
     target, report, count = line.target, line.last("--report"), "--count" in line.options
-    if not (target[0].startswith("-") or os.path.exists(target[0])) and is_plugin(target[0]):
-        raise Misspelt(f"'{target[0]}' is a plugin, and no file: write '-p {target[0]}'")
+    if report is not None and os.path.isfile(report):
+        raise Misspelt(f"--report takes a folder, and '{report}' is a file")
+    if not ("--plugin" in line.options or "--" in words or _selection.asked_names()):
+        check_order(target)
     with imports_aside():  # what a plugin prints when it is loaded is not the output of the program
         selection, host, patches = _loaded(line.options.get("--plugin", ()), line.options.get("--option", ()))
+    check_program(target)
     if sys.flags.ignore_environment:
         raise SettingError(
             "hookpatch run",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple, final
 
-from hookpatch._bootstrap.installed import run_options
+from hookpatch._bootstrap.installed import is_plugin, run_options
 
 PROGRAM: Final = "SCRIPT | -m MODULE | -c CODE [ARGUMENTS]"
 # Names, what the value is called, and help.
@@ -82,3 +84,27 @@ def help_text(summary: str) -> str:
             first = f"  {words}".ljust(width)
             lines += textwrap.wrap(line, 79, initial_indent=first, subsequent_indent=" " * width)
     return "\n".join(lines)
+
+
+def check_program(target: Sequence[str]) -> None:
+    """Raise Misspelt if the first word of a program is no file: a plugin, a module, ``python``, or misspelt."""
+    word = target[0]
+    if word.startswith("-") or os.path.exists(word):
+        return
+    if is_plugin(word):
+        raise Misspelt(f"'{word}' is a plugin, and no file: write '-p {word}'")
+    if os.path.basename(word).startswith("python"):
+        raise Misspelt(f"there is no script '{word}': this command runs python itself; leave '{word}' out")
+    from hookpatch._engine.patch.module_lookup import presence_of  # here: most programs are files
+
+    is_module = all(map(str.isidentifier, word.split("."))) and presence_of(word).installed
+    raise Misspelt(f"there is no file '{word}'{f'; -m {word} runs the module' if is_module else ''}")
+
+
+def check_order(target: Sequence[str]) -> None:
+    """Raise Misspelt if a plugin is named behind the program, whose argument the name would be."""
+    for option, name in pairwise(target[1:]):
+        if option in ("-p", "--plugin") and is_plugin(name):
+            before = " ".join(target[:2] if target[0] in ("-m", "-c") else target[:1])
+            problem = f"'{option} {name}' behind '{before}' is an argument of the program, and no plugin is on"
+            raise Misspelt(f"{problem}; write '{option} {name}' before it, or '--' before it if it is as you mean it")

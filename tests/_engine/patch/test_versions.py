@@ -70,6 +70,13 @@ def test_requirement_of_what_is_not_installed_is_refused(vendor: ModuleType) -> 
     )
 
 
+def test_requirement_with_a_misspelt_distribution_names_the_nearest(vendor: ModuleType) -> None:
+    """The message has the similar name of an installed distribution."""
+    assert refused(RequirementError, simplify(requires="plugy>=1")) == (
+        f"made for plugy>=1, but it is not installed; did you mean 'pluggy'? install it (target vendor:simplify {OURS})"
+    )
+
+
 def test_requirement_that_cannot_be_read_is_refused(vendor: ModuleType) -> None:
     """The message has the text and an example."""
     message = refused(RequirementError, simplify(requires=">=1.4"))

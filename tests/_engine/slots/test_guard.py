@@ -191,6 +191,14 @@ def test_argument_that_the_target_does_not_take_is_refused(vendor: ModuleType) -
     )
 
 
+def test_misspelt_option_of_a_verb_is_refused_with_the_option(vendor: ModuleType) -> None:
+    """The message proposes the option of the verb."""
+    assert refused(SignatureError, hookpatch.inject("vendor:simplify", require="vendor-kit>=1")) == (
+        "vendor:simplify takes no argument 'require'; did you mean the option 'requires'? it takes model, skipped, "
+        f"check (target vendor:simplify {OURS})"
+    )
+
+
 def test_argument_unlike_any_is_refused_without_a_proposal(vendor: ModuleType) -> None:
     """A distant name gets no proposal; ``*args`` is not a name to inject."""
     assert refused(SignatureError, hookpatch.inject("vendor:packed", args=[])) == (
