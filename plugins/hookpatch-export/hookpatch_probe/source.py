@@ -1,4 +1,4 @@
-"""Read the source of the functions run by a model, for questions about inputs: numbers, NaN, types, strides."""
+"""Read the questions about inputs in the source of the functions run by a model: numbers, NaN, types, equal tensors."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ _SIZES: Final = ("shape", "size", "len", "numel")
 _RANKS: Final = ("dim", "ndim")
 _VALUES: Final = ("max", "min", "sum", "mean", "abs", "norm", "any", "all", "item", "amax", "amin", "std", "var")
 _NOT_FINITE: Final = ("isnan", "isinf", "isfinite", "nan_to_num")
+_ALIKE: Final = ("equal", "allclose", "isclose")
 _STRIDES: Final = ("is_contiguous", "stride", "data_ptr", "storage_offset")
 
 
@@ -34,6 +35,7 @@ class Asked:
         finite: whether the source asks for NaN or infinity.
         types: whether the source reads the type of a tensor.
         strides: whether the source asks how a tensor lies in memory.
+        alike: whether the source compares two values that are no numbers of its own, such as two tensors.
     """
 
     sizes: dict[int, None] = field(default_factory=dict)
@@ -41,6 +43,7 @@ class Asked:
     finite: bool = False
     types: bool = False
     strides: bool = False
+    alike: bool = False
 
 
 def asked(run: Callable[[], object]) -> Asked:
@@ -76,11 +79,13 @@ def _read(node: ast.AST, names: Mapping[str, Any], owner: Any, questions: Asked)
     questions.finite |= name in _NOT_FINITE
     questions.types |= name in ("dtype", "finfo", "iinfo", "is_floating_point")
     questions.strides |= name in _STRIDES
+    questions.alike |= name in _ALIKE
     if not isinstance(node, ast.Compare):
         return
     sides = [node.left, *node.comparators]
     numbers = [(side, number) for side in sides if (number := _number(side, names, owner)) is not None]
     words = {word for side in sides for word in _words(side)}
+    questions.alike |= not numbers and isinstance(node.ops[0], ast.Eq | ast.NotEq)
     for _, number in numbers:
         if words.intersection(_RANKS) or len(numbers) == len(sides):
             continue

@@ -1,4 +1,4 @@
-"""Changes suggested by the source of a model: sizes and values on either side of a number, NaN, types, lists."""
+"""Changes suggested by the source of a model: sizes and values around a number, NaN, types, equal tensors, lists."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def targets(example: Example, questions: Asked, apart: bool) -> Iterator[Change]
     for index, tensor in enumerate(example.tensors):
         for words, change in _values(tensor, questions):
             yield _change_of_tensor(example.names[index], index, words, change)
+    if questions.alike:
+        yield from _alike(example)
     if questions.types:
         yield from _types(example)
 
@@ -90,15 +92,35 @@ def _first(number: float) -> Callable[[torch.Tensor], torch.Tensor]:
     return change
 
 
+def _alike(example: Example) -> Iterator[Change]:
+    """Yield changes that give a tensor the values of an earlier one of the same type and shape."""
+    for later, tensor in enumerate(example.tensors):
+        for index, earlier in enumerate(example.tensors[:later]):
+            if earlier.dtype == tensor.dtype and earlier.shape == tensor.shape and not torch.equal(earlier, tensor):
+                yield _copied(f"{example.names[later]} equal to {example.names[index]}", index, later)
+                break
+
+
+def _copied(words: str, source: int, place: int) -> Change:
+    return Change(words, lambda tensors: (*tensors[:place], tensors[source].clone(), *tensors[place + 1 :]))
+
+
 def _types(example: Example) -> Iterator[Change]:
-    for dtype in (torch.float64, torch.float16):
-        if any(tensor.is_floating_point() and tensor.dtype != dtype for tensor in example.tensors):
+    for dtype in (torch.float64, torch.float16, torch.int64, torch.int32):
+        if any(_is_of_kind(tensor, dtype) and tensor.dtype != dtype for tensor in example.tensors):
             name = str(dtype).removeprefix("torch.")
             yield Change(f"as {name}", lambda tensors, dtype=dtype: _as(tensors, dtype))  # type: ignore[misc]  # default
 
 
 def _as(tensors: Tensors, dtype: torch.dtype) -> Tensors:
-    return tuple(tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in tensors)
+    return tuple(tensor.to(dtype) if _is_of_kind(tensor, dtype) else tensor for tensor in tensors)
+
+
+def _is_of_kind(tensor: torch.Tensor, dtype: torch.dtype) -> bool:
+    """Return True if a tensor holds floats as the type does, or whole numbers as the type does."""
+    if tensor.is_complex() or tensor.dtype == torch.bool:
+        return False
+    return tensor.is_floating_point() == dtype.is_floating_point
 
 
 def _arranged(example: Example) -> Iterator[Change]:
