@@ -191,7 +191,7 @@ def _sought_object(entry: Entry) -> Any:
     if entry.original is not ABSENT or target is None or not isinstance(target.slot, Attribute):
         return entry.original
     owner = _owner_of(target)
-    return inner(beneath(AttributeSlot(owner, target.slot.name))) if isinstance(owner, type) else ABSENT
+    return inner(beneath(AttributeSlot(owner, target.slot.name))) if issubclass(type(owner), type) else ABSENT
 
 
 def _look_for_stale(sought: Sequence[tuple[Entry, Any]]) -> None:
@@ -247,15 +247,16 @@ def _note_names(entry: Entry) -> None:
     if target is None or target.module is None or not isinstance(target.slot, Attribute):
         return
     name, owner = target.slot.name, _owner_of(target)
-    if isinstance(owner, type) and entry.place is None:
+    is_class = issubclass(type(owner), type)  # isinstance asks the owner's own code
+    if is_class and entry.place is None:
         entry.overridden = overridden(owner, name, is_of_rule=entry.request.rule is not None)
     if entry.original is not None and not is_recognisable(entry.original) and entry.original is not ABSENT:
         from hookpatch._engine.patch.bound_names import baked_in, bound_from  # parses source, and is rarely needed
 
         is_old = partial(is_same_value, entry.original)
-        if isinstance(owner, type):
+        if is_class:
             entry.stale = tuple(baked_in(owner, name, is_old))
-        elif isinstance(owner, ModuleType):
+        elif issubclass(type(owner), ModuleType):
             entry.stale = tuple(sorted(bound_from(target.module, name, is_old)))
 
 
@@ -263,11 +264,11 @@ def _owner_of(target: Target) -> Any:
     """Return the module or class of a target's name; None for another owner. No foreign code runs."""
     owner: Any = imports.loaded(str(target.module))
     for step in target.steps[:-1]:
-        if not (isinstance(step, Attribute) and isinstance(owner, (ModuleType, type))):
+        if not (isinstance(step, Attribute) and issubclass(type(owner), (ModuleType, type))):
             return None
         owner = vars(owner).get(step.name)
-    while is_proxy(owner):  # a wrapped class
-        owner = owner.__wrapped__
+        while is_proxy(owner):  # a wrapped class
+            owner = owner.__wrapped__
     return owner
 
 

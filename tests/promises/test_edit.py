@@ -75,6 +75,9 @@ class Base:
     def method(self, x): return 0
     def inherited(self, x):
         return x + 1
+    @functools.cache
+    def decorated(self, x):
+        return x + 1
 
 class Kind(Base):
     __hidden = 1
@@ -356,6 +359,10 @@ REFUSED: Final = {
     "no Python after it": (("vendor:function", "return y", "return ("), r"cannot be read: .* \(line 10"),
     "a name of what is around it": (("vendor:closure", "x + 1", "x + other"), None),
     "another function": (("vendor:function", "def function", "def other"), "must keep the name and the decorators"),
+    "inherited with a decorator": (
+        ("vendor:Kind.decorated", "x + 1", "x + 2"),
+        "is inside a decorator; edit it in the class that defines it",
+    ),
     "a comment alone": (("vendor:function", "y = x + 1", "y = (x + 1)  # so"), "changes no code that runs"),
     "an annotation": (("vendor:function", "x, eps", "x: int, eps"), "changes an annotation"),
     "a default that fails": (("vendor:function", "eps=1e-5", "eps=1/0"), "'eps' raised ZeroDivisionError"),

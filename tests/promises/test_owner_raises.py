@@ -1,8 +1,13 @@
-"""An owner that stores a value and then raises: the patch is refused, and nothing of the patch is left."""
+"""Owners that raise: after they have stored a value, or when they are read while a patch is applied.
+
+A refused patch leaves nothing. An owner that cannot be read spoils neither the report nor the end of other patches.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from itertools import product
 from typing import Any, Final
 
@@ -130,3 +135,77 @@ def test_the_slot_holds_its_former_value_after_a_refusal(
             session.close()
         assert read(observed) is former
     assert read(observed) is original
+
+
+UNREADABLE: Final = """
+    from collections import UserDict
+
+    failing = []  # empty, or one entry while no read succeeds
+
+    def read():
+        if failing:
+            raise RuntimeError("no read")
+
+    def function(x="x"):
+        return x
+
+    def other():
+        return "other"
+
+    class Fetching:
+        def __getattr__(self, name):
+            read()
+            if name == "f":
+                return function
+            raise AttributeError(name)
+
+    class Watching:
+        def __getattribute__(self, name):
+            read()
+            return object.__getattribute__(self, name)
+        def method(self, x="x"):
+            return x
+
+    class Mapping(UserDict):
+        def __getitem__(self, key):
+            read()
+            return self.data[key]
+        def __contains__(self, key):
+            read()
+            return key in self.data
+
+    class List(list):
+        def __getitem__(self, index):
+            read()
+            return list.__getitem__(self, index)
+
+    fetching, watching, mapping, rows = Fetching(), Watching(), Mapping(f=function), List([function])
+    watching.f = function
+"""
+NOT_READ: Final = ("fetching.f", "watching.f", "watching.method", "mapping['f']", "rows[0]")
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("verb", ["wrap", "inject", "replace", "derive"])
+@pytest.mark.parametrize("slot", NOT_READ)
+def test_an_owner_that_cannot_be_read_spoils_no_other_patch(
+    make_module: Callable[[str, str], Any], slot: str, verb: str, reach: Any
+) -> None:
+    """The report is made, the other patch of the session ends, and the session ends with it."""
+    module = make_module("unreadable", UNREADABLE)
+    other, code, fetched = module.other, module.function.__code__, vars(module.fetching)
+    patch = VERBS[verb](f"unreadable:{slot}")
+    session = hookpatch.active(VERBS["wrap"]("unreadable:other"), replace(patch, reach=reach), children="local")
+    session.open()
+    module.failing.append(True)
+    assert [row.state for row in session.report() if row.target == "unreadable:other"] == ["applied"]
+    with suppress(errors.RestoreError):  # where the slot cannot be compared with the patch
+        session.close()
+    assert module.other is other
+    assert module.function.__code__ is code or slot != "fetching.f"
+    assert fetched == {}
+    module.failing.clear()
+    assert {row.state for row in session.report()} <= {"restored", "failed"}
+    with hookpatch.active(VERBS["wrap"]("unreadable:other"), children="local"):
+        assert module.other is not other
+    assert module.other is other

@@ -132,7 +132,7 @@ class AttributeSlot:
         return is_own_setter and along_mro(type(self.owner), self.name) is ABSENT
 
     def __str__(self) -> str:
-        mark = ":" if isinstance(self.owner, ModuleType) else "."
+        mark = ":" if issubclass(type(self.owner), ModuleType) else "."
         return f"{describe(self.owner)}{mark}{self.name}"
 
 

@@ -10,13 +10,19 @@ from hookpatch._engine.slots.slot import ABSENT, KEPT, Slot, T, along_mro, mro
 
 
 class PatchedSlot(Protocol):
-    """A slot with layers, and the owner's own value before the first layer, or ABSENT."""
+    """A slot with layers, and the owner's own value before the first layer, or ABSENT.
+
+    ``base``: the value under the innermost layer, own or inherited; ABSENT for none, or for a value not yet fetched.
+    """
 
     @property
     def slot(self) -> Slot: ...
 
     @property
     def original(self) -> Any: ...
+
+    @property
+    def base(self) -> Any: ...
 
     @property
     def is_foreign(self) -> bool: ...
@@ -80,6 +86,8 @@ def beneath(slot: Slot) -> Any:
         own_of_bases = (own_beneath(AttributeSlot(base, slot.name)) for base in mro(slot.in_class)[1:])
         return next((value for value in own_of_bases if value is not ABSENT), ABSENT)
     patched = originals.get(slot.key)
+    if patched is not None and patched.base is not ABSENT:
+        return patched.base  # not fetched again from the owner, whose code may raise by now
     return (slot if patched is None else patched.slot).inherited()  # a patched slot notes a forwarded original
 
 

@@ -65,7 +65,13 @@ def edited(value: Any, patch: Patch, owner: str, in_class: type | None) -> Any:
         return value.getter(edited(value.fget, patch, owner, in_class))
     try:
         if hasattr(value, "__wrapped__"):
-            raise UnfitEdit("the function is inside a decorator; reach='everywhere' edits the function there")
+            is_inherited = patch.reach == "everywhere"  # else the function inside is edited
+            way = (
+                "edit it in the class that defines it"
+                if is_inherited
+                else "reach='everywhere' edits the function there"
+            )
+            raise UnfitEdit(f"the function is inside a decorator; {way}")
         if kind is not FunctionType:
             raise UnfitEdit(
                 f"the target is {a_kind(value)}, which has no Python source; name a function or class written in Python"

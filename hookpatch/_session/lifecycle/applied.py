@@ -58,11 +58,28 @@ class AppliedLayer:
         """Compare the slot with our value, and note the state. A call after the layer's end has no effect."""
         entry = self.entry
         if entry is not None and not (self.has_ended or self.layer.ended):
-            entry.compared(overwritten.overwriting_value(self.site, self.layer, entry.reason))
-            entry.without_effect = lack_of_effect(self.site, self.layer)
+            try:
+                entry.compared(overwritten.overwriting_value(self.site, self.layer, entry.reason))
+                entry.without_effect = lack_of_effect(self.site, self.layer)
+            except Exception as error:  # of the owner
+                if is_interrupt(error):
+                    raise
+                entry.without_effect = self._unreadable(error)
 
     def differences(self) -> list[str]:
         """Return in words the side effects of the patch on a call of the target."""
+        try:
+            return self._differences()
+        except Exception as error:  # of the owner
+            if is_interrupt(error):
+                raise
+            problem = self._unreadable(error)
+            return [] if self.entry is None or self.entry.without_effect == problem else [problem]
+
+    def _unreadable(self, error: Exception) -> str:
+        return f"{self.site.slot} cannot be read: {type(error).__name__}: {error}"
+
+    def _differences(self) -> list[str]:
         layer, slot = self.layer, self.site.slot
         is_inside = isinstance(slot, FunctionSlot)
         differences: list[str] = []

@@ -142,8 +142,14 @@ class LayersLifecycle(Lifecycle):
         is_everywhere = self._patch.reach == "everywhere"
         for site, entry in [(applied.site, applied.entry) for applied in placed if is_everywhere]:
             if entry is not None and entry.original is not None:
-                own = entry.original
-                copied.setdefault(site, Former(site.stands, inner(beneath(site.slot)) if own is ABSENT else own))
+                try:
+                    own = inner(beneath(site.slot)) if entry.original is ABSENT else entry.original
+                except Exception as error:  # of the owner
+                    if is_interrupt(error):
+                        raise
+                    errors.append(error)
+                else:
+                    copied.setdefault(site, Former(site.stands, own))
         for applied in reversed(placed):
             undo(applied, self._request, errors)
 
