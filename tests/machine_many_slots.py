@@ -57,6 +57,15 @@ import many_witness
 many_witness.executed(__name__)
 """
 
+# `outer` declares its patches outside those of `inner`; values of `third` conflict with those of both.
+OWNERS: Final = ("outer", "inner", "third")
+PLUGIN: Final = """
+import hookpatch, many_witness
+@hookpatch.hookimpl
+def hookpatch_patches():
+    yield from many_witness.patches
+"""
+
 AROUND, VALUES = ("wrap", "inject", "default"), ("replace", "derive")
 EDITS: Final = ("first", "second")
 REACHES: Final = ("slot", "everywhere")

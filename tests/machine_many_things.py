@@ -34,6 +34,8 @@ class Asked(Lifecycle):
 
     def patch(self) -> hookpatch.Patch:
         tag, facts, address = self.tag, {"why": self.tag}, self.label
+        if self.owner == "outer":
+            facts["before"] = "many-inner"
         if self.is_rule:
             facts["matches"] = ">=0"  # type: ignore[assignment]  # mixed values
         if self.verb in EDITS:
