@@ -109,3 +109,30 @@ def test_that_of_object_is_refused(kinds: ModuleType, name: str) -> None:
     )
     assert str(refused.value).startswith(f"{reason} __new__; patch __init__, or derive a class with a __new__")
     assert behaviour(cls) == before
+
+
+@pytest.mark.parametrize("verb", ["remove", "edit"])
+@pytest.mark.parametrize("name", ["Own", "Heir"])
+def test_a_class_does_not_lose_its_own_new(make_module: Callable[[str, str], ModuleType], name: str, verb: str) -> None:
+    """Without its own `__new__` the class would take no arguments, other than a class that never had one."""
+    source = """
+        class Own:
+            def __new__(cls, x=1): return object.__new__(cls)
+            def __init__(self, x=1): self.x = x
+        class Base: pass
+        class Heir(Base):
+            def __new__(cls, x=1): return object.__new__(cls)
+            def __init__(self, x=1): self.x = x
+    """
+    cls = vars(make_module("losing", source))[name]
+    line = "def __new__(cls, x=1): return object.__new__(cls)"
+    address = f"losing:{name}"
+    patch = hookpatch.remove(f"{address}.__new__") if verb == "remove" else hookpatch.edit(address, line, "pass")
+    before = behaviour(cls)
+    with pytest.raises(TargetRefused) as refused:
+        hookpatch.active(patch).open()
+    assert str(refused.value).startswith(
+        f"{address}.__new__ hides object.__new__, and a class takes no arguments any more after deleting its __new__; "
+        "replace __new__"
+    )
+    assert behaviour(cls) == before

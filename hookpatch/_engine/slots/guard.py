@@ -39,8 +39,11 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
             raise missing(slot, patch.target, owner)
         if not patch.add and not _may_exist(slot):
             raise missing(slot, patch.target, owner, remedy="add=True adds it")
-    if own is ABSENT and isinstance(slot, AttributeSlot):
-        _refuse_unsettable(patch, slot, owner)
+    if isinstance(slot, AttributeSlot):
+        if own is ABSENT or patch.verb == "remove":
+            _refuse_new_of_object(patch, slot, owner)
+        if own is ABSENT:
+            _refuse_unsettable(patch, slot, owner)
     if patch.verb == "remove":
         if isinstance(slot.owner, MutableSequence):
             raise TargetRefused(patch.address, owner, f"{slot} cannot be absent: its neighbours would move")
@@ -113,11 +116,6 @@ def check_not_run(patch: Patch, owner: object) -> None:
 def _refuse_unsettable(patch: Patch, slot: AttributeSlot, owner: object) -> None:
     """Raise TargetRefused if the slot's owner does not store the attribute under its name."""
     member = along_mro(type(slot.owner), slot.name)
-    if slot.name == "__new__" and slot.inherited() is vars(object)["__new__"]:
-        # CPython keeps its slot function after a __new__ is set and deleted, and object.__new__ then refuses arguments.
-        problem = "is object.__new__, and a class takes no arguments any more after setting and deleting __new__"
-        way = "patch __init__, or derive a class with a __new__"
-        raise TargetRefused(patch.address, owner, f"{slot} {problem}; {way}")
     is_data = member is not ABSENT and hasattr(type(member), "__set__")
     if slot.in_class is None and is_data and not isinstance(member, KEPT):
         problem = f"is {a_kind(member)} of its class, and setting the attribute would call the descriptor"
@@ -127,6 +125,19 @@ def _refuse_unsettable(patch: Patch, slot: AttributeSlot, owner: object) -> None
             if isinstance(table, dict) and slot.name in table:  # a torch module: a restored key would be the last one
                 way = f"take hookpatch.Target.item(owner.{name}, {slot.name!r})"
                 raise TargetRefused(patch.address, owner, f"{slot} is kept in {name} of {a_kind(slot.owner)}; {way}")
+
+
+def _refuse_new_of_object(patch: Patch, slot: AttributeSlot, owner: object) -> None:
+    """Raise TargetRefused where object's ``__new__`` would be called through a class that has, or had, another."""
+    if slot.name == "__new__" and slot.inherited() is vars(object)["__new__"]:
+        # CPython keeps its slot function after a __new__ is set and deleted, and object.__new__ then refuses arguments.
+        is_own = patch.verb == "remove"
+        state = "hides object.__new__" if is_own else "is object.__new__"
+        act = "deleting its __new__" if is_own else "setting and deleting __new__"
+        way = "replace __new__" if is_own else "patch __init__, or derive a class with a __new__"
+        raise TargetRefused(
+            patch.address, owner, f"{slot} {state}, and a class takes no arguments any more after {act}; {way}"
+        )
 
 
 def check_callable(patch: Patch, slot: Slot, original: object, owner: object) -> None:
