@@ -380,6 +380,9 @@ class ManyMachine(RuleBasedStateMachine):
     def look(self) -> None:
         """Make all reports, which must be honest."""
         gc.collect()
+        with self._quiet():
+            for session, _ in self.open:
+                session.report()  # rules notice a name that foreign code has set again
         answers = "".join(self._answers())
         for session, plan in self.open:
             with self._quiet():
