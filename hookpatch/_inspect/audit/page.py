@@ -20,7 +20,9 @@ def page_of(audit: Audit, program: Sequence[str], new: Collection[AuditFinding])
     authors = Counter(finding.who for finding in audit)
     count = len(audit.findings)
     facts = f"{count} slot{'' if count == 1 else 's'} patched, {audit.modules} modules"
-    badges = "".join(f"<li>{escape(author)} {number}</li>" for author, number in authors.most_common())
+    badges = "".join(
+        f"<li><span class=badge>{escape(author)}</span> {number}</li>" for author, number in authors.most_common()
+    )
     heads = "".join(f"<th scope=col>{head}</th>" for head in _HEADS)
     rows = "".join(_row(finding, finding in new) for finding in audit)
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"

@@ -85,7 +85,7 @@ def audit(
     if html is not None:
         from hookpatch._inspect.audit.page import page_of
 
-        _write(html, "--html", page_of(result, target, new))
+        _write(html, "--html", page_of(result, target, new if baseline is not None else ()))
     if write_baseline is not None:
         _write(write_baseline, "--write-baseline", write_known(result))
     if json:

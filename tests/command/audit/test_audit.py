@@ -225,7 +225,7 @@ def test_a_program_that_leaves_no_audit_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.ends
 def test_the_page_shows_each_slot(tmp_path: Path) -> None:
-    """The page escapes foreign names and fetches no resource."""
+    """The page escapes foreign names and fetches no resource; against a baseline it marks new slots."""
     (tmp_path / "ways.py").write_text("import json\njson.dumps = type('<b>', (), {'__call__': len})()\n")
     assert run(tmp_path, "--html", "page.html", "ways.py").returncode == 0
     page = (tmp_path / "page.html").read_text()
@@ -233,6 +233,11 @@ def test_the_page_shows_each_slot(tmp_path: Path) -> None:
     assert "<b>'" not in page
     assert "&lt;b&gt;" in page
     assert "default-src 'none'" in page
+    assert "<li><span class=badge>the program</span> 1</li>" in page
+    assert "(new)" not in page
+    assert run(tmp_path, "--write-baseline", "b.json", "-c", "pass").returncode == 0
+    assert run(tmp_path, "--html", "page.html", "--baseline", "b.json", "ways.py").returncode == 0
+    assert "replaced (new)" in (tmp_path / "page.html").read_text()
 
 
 def test_trace_functions_and_loaders_that_change_sources_are_listed(tmp_path: Path) -> None:
