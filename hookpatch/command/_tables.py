@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Cell: TypeAlias = Sequence[tuple[str, str]]  # texts, each on a line of its own and with a style
 NO_WRAP: Final = 0  # for the columns of print_table
 FOLD: Final = 100_000
-_LEAST: Final = 8  # characters of a folded column
+_LEAST: Final = (16, 8)  # characters of a folded column, and of one on a narrow terminal
 _CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -54,11 +54,18 @@ def print_table(columns: Mapping[str, int], rows: Iterable[Sequence[Cell]]) -> N
         return
     widths = [min(width, most or width) for width, most in zip(widths, columns.values(), strict=True)]
     folded = [index for index, most in enumerate(columns.values()) if most]
+    sizes = [[[width_of(text) for text, _ in cell] for cell in row] for row in table]
+
+    def cost(index: int) -> tuple[int, int]:
+        """Return the lines of the table with a column narrower by one, and the column's negative width."""
+        narrowed = [width - (each == index) for each, width in enumerate(widths)]
+        return sum(_height(row, narrowed) for row in sizes), -widths[index]
+
     while (length := sum(widths) + len(_GAP) * (len(widths) - 1)) >= get_terminal_size().columns:
-        widest = max(folded, key=widths.__getitem__)
-        if widths[widest] <= _LEAST:
+        wide = next((wide for least in _LEAST if (wide := [each for each in folded if widths[each] > least])), ())
+        if not wide:
             break
-        widths[widest] -= 1
+        widths[min(wide, key=cost)] -= 1
     dash = "\N{BOX DRAWINGS LIGHT HORIZONTAL}" if "utf" in sys.stdout.encoding.lower() else "-"
     print()
     for row in table:
@@ -78,6 +85,11 @@ def width_of(text: str) -> int:
     from rich.cells import cell_len  # few texts need rich
 
     return cell_len(text)
+
+
+def _height(row: Sequence[Sequence[int]], widths: Sequence[int]) -> int:
+    """Return about how many lines a row takes: from the lengths of the lines of each cell."""
+    return max(sum(max(1, -(-size // width)) for size in cell) for cell, width in zip(row, widths, strict=True))
 
 
 def _lines(cell: Cell) -> Cell:
@@ -116,7 +128,7 @@ def print_line(*parts: tuple[str, str], indent: int = 0) -> None:
         print(" " * indent + line)
         return
     end = 0
-    for piece in _parts(line, max(get_terminal_size().columns - indent, _LEAST)):
+    for piece in _parts(line, max(get_terminal_size().columns - indent, _LEAST[-1])):
         begin = line.index(piece, end)
         end, offset, painted = begin + len(piece), 0, ""
         for text, style in parts:

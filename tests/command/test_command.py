@@ -21,6 +21,7 @@ from hookpatch._bootstrap.stderr import EXIT_STATUS
 from hookpatch.command import UNFORESEEN
 from hookpatch.command._app import COMMANDS as OWN
 from hookpatch.command._app import command
+from hookpatch.command._tables import FOLD, print_table
 from hookpatch.command.run import _run, _words
 
 pytestmark = pytest.mark.once
@@ -275,6 +276,20 @@ def test_nothing_to_run_is_a_usage_error(home: Environment) -> None:
     completed = hookpatch(home, "run", "-p", "loud")
     assert completed.returncode == 2
     assert "SCRIPT | -m MODULE | -c CODE [ARGUMENTS]" in completed.stderr
+
+
+def test_a_long_cell_takes_no_width_from_other_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A table on a terminal narrows the column whose folding costs the fewest lines."""
+    for name, value in {"COLUMNS": "60", "FORCE_COLOR": "1", "NO_COLOR": "1"}.items():
+        monkeypatch.setenv(name, value)
+    text = "a text of thirty-one characters"
+    rows = [[[(text, "")], [(fits, "")]] for fits in ("yes", "yes", "yes", " ".join(["reason"] * 15))]
+    print_table({"text": FOLD, "fits": FOLD}, rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines[3:6]] == [[*text.split(), "yes"]] * 3
+    assert all(len(line) <= 60 for line in lines)
 
 
 ORDER = (
