@@ -17,6 +17,7 @@ _READ: Final = (
     os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 )  # O_NONBLOCK: to open a pipe would wait for a writer
 _OURS: Final = 0o600
+FORMAT: Final = 1  # of a report file; another number when a field gets another meaning
 _MOST: Final = 64 * 2**20  # bytes of a file of ours
 
 

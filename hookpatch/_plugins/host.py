@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -19,8 +20,8 @@ from hookpatch._bootstrap.interrupts import is_of_code
 from hookpatch._bootstrap.selection import PluginName, Selection, normalise
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.patch.process_end import ExitGuard, call_guarded, raised, text_of
 from hookpatch._plugins.options import options_of
-from hookpatch._plugins.process_end import ExitGuard, ProcessEnd
 from hookpatch._plugins.relations import Relations
 from hookpatch.errors import OptionsError, PluginError, SettingError, _suggest
 
@@ -108,8 +109,15 @@ class Host:
                     problem.split("'")[2], [name for name in vars(hookspecs) if name.startswith("hookpatch_")]
                 )
             raise _error(installed, problem) from error
-        self._plugins[installed] = Plugin(installed, module, next(iter(relations.values()), Relations()))
-        return self._plugins[installed]
+        plugin = Plugin(installed, module, next(iter(relations.values()), Relations()))
+        for name in _RUN_BY_A_CALL:
+            for implementation in self._hook(plugin, name).get_hookimpls():
+                flags = getattr(getattr(implementation.function, "__code__", None), "co_flags", 0)
+                if flags & _RUN_LATER and not (implementation.wrapper or implementation.hookwrapper):
+                    problem = f"has a {name} with yield or async: a call runs none of its lines; write a plain function"
+                    raise _error(installed, problem)
+        self._plugins[installed] = plugin
+        return plugin
 
     @property
     def relations(self) -> dict[Installed, Relations]:
@@ -135,7 +143,7 @@ class Host:
             patches = [patch for result in results for patch in result]
         waits_for = installed.waits_for
         for patch in patches:
-            if not isinstance(patch, Patch):
+            if not issubclass(type(patch), Patch):  # isinstance would ask the object
                 problem = f"yields {a_kind(patch)}, not a patch; yield hookpatch.wrap(...) or another verb"
                 raise _error(installed, problem)
         patches = [named for patch in patches for named in patch.written_out()]
@@ -163,19 +171,13 @@ class Host:
             hook = self._hook(plugin, "hookpatch_changed")
             if not hook.get_hookimpls():
                 continue
-            guard = ExitGuard(sys._getframe())
-            guard.begin()
             try:
-                hook(sites=tuple(sites))
-            except BaseException as error:  # collected: the other plugins are notified, too
+                call_guarded(hook, sites=tuple(sites))
+            except Exception as error:  # collected: the other plugins are notified, too
                 if not is_of_code(error):
                     raise  # of a signal handler: after it the plugins are notified of the change again
                 when = f"when told of changes at {', '.join(str(site.slot) for site in sites)}"
-                raised = f"raised {type(error).__name__} {when}: {error}"
-                problem = f"called {error} {when}" if isinstance(error, ProcessEnd) else raised
-                errors.append(_error(plugin.installed, problem))
-            finally:
-                guard.end()
+                errors.append(_error(plugin.installed, f"{raised(error)} {when}{text_of(error)}"))
         return errors
 
     def has_commands_only(self, plugin: Plugin) -> bool:
@@ -222,17 +224,19 @@ class _Asking:
         self._guard.end()
         if error is None or isinstance(error, (PluginError, OptionsError)) or not is_of_code(error):
             return
-        if isinstance(error, ProcessEnd):
-            raise _error(self._installed, f"called {error} {self._when}{self._remedy}") from error
-        problem = f"raised {type(error).__name__} {self._when}: {_words_of(error)}".removesuffix(": ")
+        problem = f"{raised(error)} {self._when}{text_of(error)}{_suggestion_for(error)}"
         raise _error(self._installed, f"{problem}{_line_in(self._installed, error)}{self._remedy}") from error
 
 
-def _words_of(error: BaseException) -> str:
-    """Return the text of an error, with the similar name that a traceback would have for a missing attribute."""
+def _suggestion_for(error: BaseException) -> str:
+    """Return the similar name that a traceback would have for a missing attribute."""
     if not isinstance(error, AttributeError) or not error.name:
-        return str(error)
-    return f"{error}{_suggest(error.name, dir(error.obj))}"
+        return ""
+    try:
+        names = call_guarded(dir, error.obj)
+    except Exception:  # a foreign __dir__
+        return ""
+    return _suggest(error.name, names)
 
 
 def _line_in(installed: Installed, error: BaseException) -> str:
@@ -244,6 +248,10 @@ def _line_in(installed: Installed, error: BaseException) -> str:
             place = f" ({os.path.basename(frame.f_code.co_filename)}, line {traceback.tb_lineno})"
         traceback = traceback.tb_next
     return place
+
+
+_RUN_BY_A_CALL: Final = ("hookpatch_changed", "hookpatch_commands", "hookpatch_run")
+_RUN_LATER: Final = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
 def _key(installed: Installed) -> str:

@@ -48,7 +48,7 @@ def write_shortfalls(session: Session) -> None:
 def _elsewhere(folder: str) -> dict[Key, int]:
     """Return the patches applied in other processes of the run, with the number of their calls."""
     calls: Counter[Key] = Counter()
-    with suppress(SettingError):  # no report file could be written
+    with suppress(SettingError, ImportError):  # no report file could be written; a subinterpreter cannot have msgspec
         with imports.for_ourselves():
             from hookpatch._processes.run_report import receipts  # few runs leave reports
         for process in receipts(folder, environment.report_root()[1]):

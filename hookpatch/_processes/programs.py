@@ -225,6 +225,7 @@ def _removes_blocks(words: Sequence[str]) -> bool:
     names = {os.path.basename(word) for word in words}
     is_reset = "sudo" in names and not any(word.startswith(("-E", "--preserve-env")) for word in words)
     is_named = any(_environment.INHERIT in word.rstrip(";").partition("=")[::2] for word in words)
+    is_reset = is_reset or ("setpriv" in names and "--reset-env" in words)
     return is_reset or is_named or ("env" in names and not {"-i", "-", "--ignore-environment"}.isdisjoint(words))
 
 

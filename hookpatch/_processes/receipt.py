@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, Final, final
 
 from hookpatch._bootstrap import command_line, environment, imports, selection
-from hookpatch._bootstrap.files import make_folder, write_new, write_whole
+from hookpatch._bootstrap.files import FORMAT, make_folder, write_new, write_whole
 from hookpatch._bootstrap.json import written
 from hookpatch._bootstrap.program import INSTALLERS, MULTIPROCESSING, NOT_PATCHED, known_program
 from hookpatch._bootstrap.stderr import of_this_process, write_line
@@ -25,7 +25,6 @@ from hookpatch._engine.site import call_count
 from hookpatch._processes import starts
 from hookpatch._processes.payload import OpenBlock
 from hookpatch._processes.programs import Command, command_of, missing, without, words_of
-from hookpatch._processes.run_report import FORMAT, receipts
 from hookpatch._processes.starts import EXEC, PROCESSES, PROGRAM, Launch, Listener
 from hookpatch._session import ledger
 from hookpatch._session.ledger import Entry
@@ -75,7 +74,8 @@ class ReportFile:
         self._pid = 0
         self._ppid, self._began = os.getppid(), time.time()
         self._has_failed = False
-        self._is_fork = False
+        self._process, self._is_fork = os.getpid(), False
+        self.asks = bool(selection.asked_names())  # the program may clear the environment later
         self._finalizers: Final[list[imports.Watch]] = []
 
     def begin(self) -> None:
@@ -101,6 +101,7 @@ class ReportFile:
         """Note a child process that runs Python, with the id if known; ``after``: the time of the start, if needed."""
         argv = command_line.for_report(argv)
         with self._lock:
+            self._notice_fork()
             self._started.append(written({"pid": pid, "argv": argv, "after": after, "is_program": is_program}))
             self.write()
 
@@ -140,6 +141,7 @@ class ReportFile:
     def write(self, ended: bool = False) -> None:
         """Write the file anew."""
         with self._lock:
+            self._notice_fork()
             process = {
                 "format": FORMAT,
                 **this_process(),
@@ -207,17 +209,25 @@ class ReportFile:
             self._take_up(report())
             self.write(ended=True)
         if self._is_first:
+            with imports.for_ourselves():
+                from hookpatch._processes.run_report import receipts  # an interpreter of its own cannot have msgspec
             with suppress(SettingError):  # no report file could be written
                 write_line(*receipts(self._folder, self._root).problems, kind="warning", speaker=of_this_process())
 
     def _fork(self) -> None:
         self._lock.release()
-        self._is_first, self._is_fork, self._ppid, self._began = False, True, os.getppid(), time.time()
+        self.write()
+
+    def _notice_fork(self) -> None:
+        """Forget the child processes of the parent process. C code may fork without a call of ``_fork``."""
+        if self._process == os.getpid():
+            return
+        self._process, self._is_fork, self._is_first = os.getpid(), True, False
+        self._ppid, self._began = os.getppid(), time.time()
         self._started.clear()
         self._others.clear()
         self._other_count = 0
         self._step = []
-        self.write()
 
     def _end_with(self, util: ModuleType) -> None:
         util.register_after_fork(self, lambda file: util.Finalize(None, file._end, exitpriority=-1000))
@@ -272,7 +282,8 @@ def _reporting(command: Command) -> list[str]:
 
 def _is_child_patched() -> bool:
     """Return True if patches are requested for a child process that this thread starts now."""
-    return bool(selection.asked_names() or _blocks_of_thread())
+    asks = selection.asked_names() or (_report_file is not None and _report_file.asks)
+    return bool(asks or _blocks_of_thread())
 
 
 def _blocks_of_thread() -> list[OpenBlock]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, TypeAlias, final
 
 import msgspec
 
-from hookpatch._bootstrap.files import read_ours
+from hookpatch._bootstrap.files import FORMAT, read_ours
 from hookpatch._bootstrap.json import written
 from hookpatch._engine.site.call_count import too_few
 from hookpatch._processes.unreported import unreported
@@ -109,7 +109,6 @@ class RunReport:
 
 
 _FEW: Final = 3  # files named in an error
-FORMAT: Final = 1  # of a report file; another number when a field gets another meaning
 
 _Time: TypeAlias = Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
 _Id: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
@@ -186,7 +185,7 @@ def receipts(folder: str | os.PathLike[str], run: str | None = None) -> RunRepor
         ProcessReport(
             **{name: getattr(file, name) for name in values - {"problems"}}, problems=tuple(_problems(file, first))
         )
-        for file in files
+        for file in _without_starters(files)
     ]
     for file, started in unreported(files):
         why = f"process {file.pid} started this process, which left no report: {_WHY}"
@@ -231,6 +230,19 @@ def _read(path: str) -> _Process:
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"the file is cut off or damaged ({error})") from None
     return process
+
+
+def _without_starters(files: Sequence[_Process]) -> list[_Process]:
+    """Leave out each fork replaced by a program with a report, as by os.spawnv, that has nothing else to tell."""
+    programs = {(file.host, file.pid, file.ppid): file.began for file in files if not file.forked}
+    return [
+        file
+        for file in files
+        if not file.forked
+        or programs.get((file.host, file.pid, file.ppid), -1.0) < file.began
+        or any((file.problems, file.notes, *(patch.calls for patch in file.patches)))
+        or any(started.pid != file.pid for started in file.started)
+    ]
 
 
 def _without_report(file: _Process, started: _Started, why: str) -> ProcessReport:

@@ -12,8 +12,9 @@ from types import MethodType, ModuleType
 from typing import Any, Final, final
 
 from hookpatch._bootstrap import environment, imports
-from hookpatch._bootstrap.interrupts import is_interrupt
+from hookpatch._bootstrap.interrupts import is_of_code
 from hookpatch._engine.patch.describe import describe
+from hookpatch._engine.patch.process_end import call_guarded, raised, text_of
 from hookpatch._engine.patch.target import Attribute, Target
 from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.reach import own_places
@@ -26,6 +27,7 @@ from hookpatch._engine.slots.slot import ABSENT, inner, is_same_value, mro
 from hookpatch._engine.slots.trial import UNSEEN
 from hookpatch._session.ledger import Entry, State, compare
 from hookpatch._session.overridden import overridden
+from hookpatch.errors import one_line
 
 _OF_PATCH: Final = ("verb", "why", "upstream", "callers", "required", "required_calls", "rule")
 _OF_ENTRY: Final = ("state", "reason", "place", "stale", "instances", "applied_at", "ended_at")
@@ -273,22 +275,26 @@ def _owner_of(target: Target) -> Any:
 
 
 def _patch_report(entry: Entry, is_first: bool) -> PatchReport:
-    request, tally = entry.request, entry.tally
-    calls = None if tally is None else tally.calls
+    request, calls = entry.request, None if entry.tally is None else entry.tally.calls
     of_request = {name: getattr(request, name) for name in ("plugin", "distribution", "stays")}
     of_patch = {name: getattr(request.patch, name) for name in _OF_PATCH}
     of_entry = {name: getattr(entry, name) for name in _OF_ENTRY}
-    of_entry["warnings"], of_entry["reason"] = entry.doubts, entry.explanation
+    of_entry |= {"warnings": entry.doubts, "reason": entry.explanation}
     notes = _notes(request.home) if is_first and request.home is not None else ()
     return PatchReport(target=request.patch.address, calls=calls, notes=notes, **of_request, **of_patch, **of_entry)
 
 
 def _notes(home: str) -> tuple[str, ...]:
     """Return the plugin's notes on its patches. An error of the plugin becomes a note: no report fails by the error."""
-    hook = getattr(imports.loaded(home), "hookpatch_report", None)
     try:
-        return tuple(map(str, hook())) if hook is not None else ()
+        texts = call_guarded(_texts_of, home)
     except Exception as error:
-        if is_interrupt(error):
+        if not is_of_code(error):
             raise
-        return (f"hookpatch_report of {home} raised {type(error).__name__}: {error}",)
+        texts = [f"hookpatch_report of {home} {raised(error)}{text_of(error)}"]
+    return tuple(one_line(line) for text in texts for line in text.splitlines())
+
+
+def _texts_of(home: str) -> list[str]:
+    texts: Any = getattr(imports.loaded(home), "hookpatch_report", tuple)()
+    return [*map(str, (texts,) if isinstance(texts, (str, bytes)) else texts)]

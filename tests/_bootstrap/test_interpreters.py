@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from environments import Environment
 
+import hookpatch
+
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 14), reason="concurrent.interpreters is new in Python 3.14")
 
 VENDOR = "def speak(word='original'):\n    return word\n"
@@ -132,6 +134,26 @@ with hookpatch.active(hookpatch.wrap("vendor:speak", patches.wrapper)):
         print(*pool.map(vendor.speak, ["a", "b"]))
 """
     assert _printed(home, program) == ["patched patched"]
+
+
+@pytest.mark.parametrize("asks", ["HOOKPATCH_PLUGINS", "a block"])
+def test_interpreter_leaves_a_report_of_its_own(home: Environment, asks: str) -> None:
+    """The writing of a report needs no package that a subinterpreter cannot import; a program does not fail by it."""
+    program = """
+import contextlib, os
+with contextlib.nullcontext() if "HOOKPATCH_PLUGINS" in os.environ else hookpatch.active("loud"):
+    print(vendor.speak())
+    one = interpreters.create()
+    say(one, "exec")
+    print(one.call(vendor.speak))
+    one.close()
+"""
+    variables = {"HOOKPATCH_PLUGINS": "loud"} if "PLUGINS" in asks else {}
+    printed = _printed(home, program, HOOKPATCH_REPORT=str(home.folder / "reports"), **variables)
+    assert printed == ["patched", "exec patched", "patched"]
+    run = hookpatch.receipts(home.folder / "reports")
+    assert [[patch.applied_at is not None for patch in process.patches] for process in run] == [[True], [True]]
+    assert run.problems == ()
 
 
 def test_patch_that_an_interpreter_cannot_have_is_refused_there(home: Environment) -> None:

@@ -120,6 +120,8 @@ def test_command_line_of_a_shell(line: str, words: str) -> None:
         ("env --unset=HOOKPATCH_INHERIT python a", True),
         ("HOOKPATCH_INHERIT= python a", True),
         ("unset HOOKPATCH_INHERIT; python a", True),
+        ("setpriv --reset-env python a", True),
+        ("setpriv --nnp python a --reset-env", False),
         ("sudo python a", True),
         ("sudo -E python a", False),
         ("sudo --preserve-env python a", False),

@@ -227,6 +227,82 @@ with hookpatch.active("loud"):
     )
 
 
+@pytest.mark.parametrize(
+    "clear",
+    [
+        "os.environ.clear()",
+        pytest.param("mock.patch.dict(os.environ, clear=True).start()", marks=pytest.mark.ends),
+        pytest.param("del os.environ['HOOKPATCH_PLUGINS']", marks=pytest.mark.ends),
+    ],
+)
+@pytest.mark.parametrize("start", ["subprocess.run(program)", "os.spawnv(os.P_WAIT, program[0], program)"])
+def test_program_of_a_cleared_environment_is_named(home: Environment, reports: Path, clear: str, start: str) -> None:
+    """This process is patched; its child process is not, for the program has cleared the environment."""
+    lines = f"""
+import vendor
+from unittest import mock
+program = [sys.executable, "-c", "pass"]
+{clear}
+{start}
+"""
+    run_script(home, reports, lines)
+    (problem,) = hookpatch.receipts(reports).problems
+    assert "which left no report" in problem
+
+
+STARTS = {
+    "os.spawnv": "os.spawnv(os.P_WAIT, program[0], program)",
+    "os.spawnve": "os.spawnve(os.P_WAIT, program[0], program, os.environ)",
+    "os.spawnlp": "os.spawnlp(os.P_WAIT, program[0], *program)",
+    "preexec_fn": "subprocess.run(program, preexec_fn=os.getpid)",
+    "fork and exec": "os.fork() or os.execv(program[0], program); os.wait()",
+    "multiprocessing.util": "util.spawnv_passfds(os.fsencode(program[0]), program, ()); os.wait()",
+}
+
+
+@pytest.mark.parametrize(
+    "start", ["os.spawnv", *(pytest.param(name, marks=pytest.mark.ends) for name in STARTS if name != "os.spawnv")]
+)
+@pytest.mark.parametrize("block", ["contextlib.nullcontext()", "hookpatch.active('loud', count=True)"])
+def test_program_in_the_place_of_a_fork_is_one_process(
+    home: Environment, reports: Path, start: str, block: str
+) -> None:
+    """A fork made for a program is not a process of its own in the report; a fork with calls is."""
+    lines = f"""
+import contextlib
+from multiprocessing import util
+program = [sys.executable, "-c", "import sys; sys.path.insert(0, '.'); import work; work.speak()"]
+with {block}:
+    {STARTS[start]}
+    if os.fork() == 0:
+        print(speak(), flush=True)
+        os.execv(program[0], program)
+    os.wait()
+"""
+    run_script(home, reports, lines, plugins="loud" if "null" in block else "", HOOKPATCH_COUNT="1")
+    run = hookpatch.receipts(reports)
+    assert run.problems == ()
+    assert [process.argv[0] == "-c" for process in run] == [False, True, False, True]
+
+
+def test_fork_by_c_code_is_a_process_of_its_own(home: Environment, reports: Path) -> None:
+    """The child processes of the parent are none of the fork's, though no function of hookpatch was called."""
+    lines = """
+import ctypes, vendor
+program = [sys.executable, "-c", "import sys; sys.path.insert(0, '.'); import vendor"]
+os.waitpid(os.posix_spawn(program[0], program, os.environ), 0)
+if ctypes.PyDLL(None).fork() == 0:
+    os.waitpid(os.posix_spawn(program[0], program, os.environ), 0)
+    ctypes.PyDLL(None)._exit(0)
+os.wait()
+"""
+    run_script(home, reports, lines)
+    run = hookpatch.receipts(reports)
+    first, spawned, fork, last = run
+    assert run.problems == ()
+    assert [process.ppid for process in (spawned, fork, last)] == [first.pid, first.pid, fork.pid]
+
+
 def test_other_programs_than_python_are_noted(home: Environment, reports: Path) -> None:
     """A shell can start Python without the environment, unseen: a note names the shell, and is no problem.
 

@@ -49,13 +49,14 @@ RAISES: Final = {
     "syntax": "this is no Python",
     "os_exit": "import os; os._exit(0)",
     "os_exit_by_name": "from os import _exit; _exit(3)",
+    "os_exit_of_posix": "import posix; posix._exit(0)",
 }
 OPTIONS: Final = {
     f"{name}_in_options": RAISES[name].replace("\n    ", "; ") for name in ("exit", "base_exception", "os_exit")
 }
 IN_HOOK: Final = {f"{name}_in_hook": RAISES[name] for name in ("exit", "interrupt", "base_exception", "os_exit")}
 ENDS: Final = {
-    "ends_process": "import posix; posix._exit(0)",
+    "ends_process": "import ctypes; ctypes.CDLL(None)._exit(0)",
     "kills_itself": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
     "crashes": "import ctypes; ctypes.string_at(0)",
     "execs": "import os; os.execv('/bin/true', ['true'])",

@@ -16,6 +16,7 @@ from hookpatch._engine.calls.trampoline import Trampoline
 from hookpatch._engine.instances.meant import Meant, behind_proxy
 from hookpatch._engine.instances.slot import entries
 from hookpatch._engine.patch.patch import MAKING_VERBS, Patch, Wrapper
+from hookpatch._engine.patch.process_end import call_guarded
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import inner
 
@@ -104,7 +105,7 @@ def for_instance(patch: Patch, instance: Any) -> Patch:
             below: Any = own.__func__
         else:
             below = wraps(own)(lambda self, *args, **kwargs: own(*args, **kwargs))
-        value = patch.change(below)
+        value = call_guarded(patch.change, below)
         return MethodType(value, instance) if type(value) is FunctionType else value
 
     return replace(patch, change=bound_change)

@@ -18,6 +18,7 @@ from hookpatch._engine.instances.parts import parts_of
 from hookpatch._engine.instances.travel import listen_for_states, of_copies
 from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.patch.process_end import raised, text_of
 from hookpatch._engine.patch.steps import is_dunder
 from hookpatch._engine.patch.target import Attribute, Target
 from hookpatch._engine.slots.attribute import AttributeSlot
@@ -92,10 +93,10 @@ def _wants(patch: Patch, owner: str, instance: Any) -> bool:
     assert patch.only is not None  # the caller has checked
     try:
         return bool(patch.only(instance))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if is_interrupt(error):
             raise
-        problem = f"only= raised {type(error).__name__} for {a_kind(instance)}: {error}"
+        problem = f"only= {raised(error)} for {a_kind(instance)}{text_of(error)}"
         raise ApplyError(patch.address, owner, problem) from error
 
 

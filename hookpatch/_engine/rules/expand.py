@@ -11,6 +11,7 @@ from typing import Final
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.patch.process_end import call_guarded, raised, text_of
 from hookpatch._engine.patch.rule import Bounds, filled
 from hookpatch._engine.patch.steps import Instances, NameGlob
 from hookpatch._engine.patch.target import Attribute, Step, Target
@@ -34,11 +35,11 @@ def patch_of(rule: Patch, match: Match, owner: object) -> Patch | str:
         return match.problem
     if rule.only is not None and match.original is not ABSENT and match.target.of_instances is None:
         try:
-            is_wanted = rule.only(inner(match.original))
+            is_wanted = call_guarded(rule.only, inner(match.original))
         except Exception as error:
             if is_interrupt(error):
                 raise
-            problem = f"only= raised {type(error).__name__} for {match.target}: {error}"
+            problem = f"only= {raised(error)} for {match.target}{text_of(error)}"
             raise ApplyError(rule.address, owner, problem) from error
         if not is_wanted:
             return REFUSED

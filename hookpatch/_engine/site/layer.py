@@ -19,6 +19,7 @@ from hookpatch._engine.calls.signatures import takes
 from hookpatch._engine.calls.torchscript import GIVES_ALL
 from hookpatch._engine.calls.trampoline import pass_through
 from hookpatch._engine.patch.patch import GIVING_VERBS, MAKING_VERBS, NOT_NEEDED, Patch, Wrapper
+from hookpatch._engine.patch.process_end import call_guarded
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.guard import called, check_call, check_value, has_value
@@ -191,7 +192,7 @@ class Layer:
 
     def _new_value(self, below: Any, slot: Slot) -> Any:
         if self.patch.verb == "derive":
-            return self.patch.change(below)
+            return call_guarded(self.patch.change, below)
         with imports.for_ourselves():
             from hookpatch._engine.source.edited import edited  # few patches edit, and ast and tokenize are slow
 

@@ -23,6 +23,7 @@ from hookpatch._engine.calls.trampoline import is_changed_in_place, is_trampolin
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.edit import Edit
 from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.patch.process_end import raised, text_of
 from hookpatch._engine.source.bodies import names_read
 from hookpatch._engine.source.compiled import Way, classes_in, codes_in, compiled_statement, first_line, parsed
 from hookpatch._engine.source.pieces import Source, UnfitEdit, replaced
@@ -266,7 +267,7 @@ def _defaults(edited_code: _EditedCode, function: FunctionType, values: Mapping[
             code = compile(ast.Expression(node), edited_code.code.co_filename, "eval")
             return eval(code, function.__globals__, None if owner is None else {**vars(owner), **(values or {})})
         except Exception as error:
-            problem = f"the default of '{name}' raised {type(error).__name__}: {error}"
+            problem = f"the default of '{name}' {raised(error)}{text_of(error)}"
             raise UnfitEdit(f"{problem}; it is evaluated with the names of the module and the class") from None
 
     names = [argument.arg for argument in (*after.posonlyargs, *after.args)]

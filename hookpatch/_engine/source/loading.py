@@ -15,6 +15,7 @@ from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import Turn, is_interrupt
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.patch.process_end import call_guarded, raised, text_of
 from hookpatch._engine.source.compiling import Compiling, NoChangeFits
 from hookpatch._engine.source.pieces import Source, UnfitEdit, replaced
 from hookpatch.errors import ApplyError, ConflictError, EditError
@@ -143,11 +144,11 @@ class Change:
     def _transformed(self, text: str, file: str) -> str:
         patch = self.layer.patch
         try:
-            result = patch.change(ast.parse(text, file) if patch.is_tree else text)
+            result = call_guarded(patch.change, ast.parse(text, file) if patch.is_tree else text)
         except Exception as error:
             if is_interrupt(error):
                 raise
-            problem = f"the function raised {type(error).__name__}: {error}"
+            problem = f"the function {raised(error)}{text_of(error)}"
             raise ApplyError(patch.address, self.layer.owner, problem) from error
         if not isinstance(result, ast.Module if patch.is_tree else str):
             raise UnfitEdit(

@@ -18,6 +18,7 @@ from weakref import finalize
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.patch.process_end import raised, text_of
 from hookpatch._engine.patch.target import Attribute, Step, Target
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.originals import own_beneath
@@ -203,7 +204,7 @@ class _Edited:
         except Exception as error:
             if is_interrupt(error):
                 raise
-            problem = f"the changed lines of {cls.__qualname__} raised {type(error).__name__}: {error}"
+            problem = f"the changed lines of {cls.__qualname__} {raised(error)}{text_of(error)}"
             raise UnfitEdit(f"{problem}; they run with what the class and its module have now") from None
         cell = scope.pop("__classcell__", None)
         if isinstance(cell, CellType):

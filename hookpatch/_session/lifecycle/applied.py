@@ -11,6 +11,7 @@ from weakref import WeakSet, ref
 from hookpatch._bootstrap.imports import Watch
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.noticed import reads_caller_by
+from hookpatch._engine.patch.process_end import CodeEnd, text_of
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import lack_of_effect, lost_in_place
@@ -243,7 +244,8 @@ def undo(applied: Applied, request: Requested, errors: list[Exception]) -> None:
         if is_interrupt(error):
             raise
         if applied.entry is not None:
-            applied.entry.become("failed", f"could not be restored: {type(error).__name__}: {error}")
+            problem = str(error) if isinstance(error, CodeEnd) else f"{type(error).__name__}{text_of(error)}"
+            applied.entry.become("failed", f"could not be restored: {problem}")
         errors.append(error)
 
 

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any, Final, final
 
 from hookpatch._bootstrap.interrupts import is_interrupt
+from hookpatch._engine.patch.process_end import call_guarded
 from hookpatch._engine.site.site import Site
 from hookpatch._session.ledger import Entry, Requested
 from hookpatch._session.lifecycle.applied import undo
@@ -24,7 +25,7 @@ class Entered:
 
     def restore(self, request: Requested) -> None:
         """Leave the context manager."""
-        self.stack.close()
+        call_guarded(self.stack.close)
         self.entry.become("restored")
 
 
@@ -43,12 +44,12 @@ class ContextLifecycle(Lifecycle):
         entry = None
         while (entered := self._last()) is not None:
             entry = entered.entry
-            entered.stack.close()
+            call_guarded(entered.stack.close)
         stack = ExitStack()
         entry = entry or self._next_entry()
         self._entered.append(entered := Entered(entry, stack))  # first: the end of the session leaves it
         try:
-            stack.enter_context(self._request.patch.change(module))
+            call_guarded(lambda: stack.enter_context(self._request.patch.change(module)))
         except Exception as error:
             if not is_interrupt(error) and entered in self._entered:
                 self._entered.remove(entered)

@@ -12,6 +12,7 @@ from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._bootstrap.stderr import refusal
 from hookpatch._engine.patch.patch import Scope
+from hookpatch._engine.patch.process_end import raised, text_of
 from hookpatch._engine.patch.versions import unneeded
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.slot_state import Former
@@ -153,7 +154,7 @@ class Lifecycle:
             except Exception as error:
                 if is_interrupt(error):
                     raise
-                problem = f"the {patch.verb} raised {type(error).__name__}: {error}"
+                problem = f"the {patch.verb} {raised(error)}{text_of(error)}"
                 raise ApplyError(patch.address, owner, problem) from error
         except ApplyError as error:
             if patch.required:

@@ -8,6 +8,7 @@ from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
+from hookpatch._engine.patch.process_end import raised, text_of
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.order import ordered
 from hookpatch._engine.site.site import Site
@@ -68,7 +69,7 @@ class SourceLifecycle(Lifecycle):
         except Exception as error:
             if is_interrupt(error):
                 raise
-            problem = f"running it anew raised {type(error).__name__}: {error}"
+            problem = f"running it anew {raised(error)}{text_of(error)}"
             failure = ApplyError(self._request.patch.address, self._owner, problem)
             self._entry.become("failed", failure)
             raise failure from error

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
 
 import pytest
 
-from hookpatch._plugins.process_end import ExitGuard, ProcessEnd
+from hookpatch._engine.patch.process_end import ExitGuard, ProcessEnd
 
 ORIGINAL = os._exit
 
@@ -83,6 +85,32 @@ def test_kept_function_ends_the_process_afterwards() -> None:
     kept: list[Callable[[int], object]] = []
     guarded(lambda: kept.append(os._exit))
     assert status_of(lambda: kept[0](7)) == 7
+
+
+def test_kept_function_raises_in_later_code_of_a_plugin() -> None:
+    """A module imported by a plugin keeps os._exit, and calls it in a hook."""
+    kept: list[Callable[[int], object]] = []
+    guarded(lambda: kept.append(os._exit))
+    with pytest.raises(ProcessEnd, match=r"^os\._exit\(8\)$"):
+        guarded(lambda: kept[0](8))
+
+
+def test_function_of_posix_raises_and_is_restored() -> None:
+    """The module os has taken the function from another module."""
+    home = importlib.import_module(os.name)
+    with pytest.raises(ProcessEnd, match=r"^os\._exit\(9\)$"):
+        guarded(lambda: home._exit(9))
+    assert home._exit is ORIGINAL
+
+
+def test_kept_function_is_called_at_the_exit_without_a_frame() -> None:
+    """atexit calls a function from C code: there is no frame to look at."""
+    code = (
+        "import atexit, os, sys; from hookpatch._engine.patch.process_end import ExitGuard; "
+        "guard = ExitGuard(sys._getframe()); guard.begin(); atexit.register(os._exit, 5); guard.end()"
+    )
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (completed.returncode, completed.stderr) == (5, "")
 
 
 def test_foreign_value_stays(monkeypatch: pytest.MonkeyPatch) -> None:
