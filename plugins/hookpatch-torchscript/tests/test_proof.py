@@ -70,6 +70,31 @@ class Net(nn.Module):
             "+        return found",
         ],
     ),
+    "an optional item of a dict": (
+        """
+class Net(nn.Module):
+    def forward(self, x, parts: dict[str, Optional[Tensor]]):
+        return x + parts["a"]
+""",
+        (torch.ones(1, 2), {"a": torch.ones(1, 2)}),
+        [
+            '-        return x + parts["a"]',
+            "+        item = parts['a']",
+            "+        assert item is not None",
+            "+        return x + item",
+        ],
+    ),
+    "optional elements of a list": (
+        """
+class Net(nn.Module):
+    def forward(self, x, masks: List[Optional[Tensor]]):
+        for mask in masks:
+            x = x * mask
+        return x
+""",
+        (torch.ones(1, 2), [torch.ones(1, 2)]),
+        ["+            assert mask is not None"],
+    ),
     "a module list by a variable": (
         """
 class Net(nn.Module):
@@ -424,6 +449,23 @@ class Net(nn.Module):
         x = x.clone()
         operator.setitem(x, 0, 7.0)
         return x
+""",
+    ),
+    ":= that runs only sometimes": (
+        # In the line before, x.shape[1] would raise for a tensor of one element and one axis.
+        """
+class Net(nn.Module):
+    def forward(self, x):
+        if (n := x.shape[0]) > 1 and (m := x.shape[1]) > 1:
+            return x * n * m
+        return x
+""",
+    ),
+    "a value that is needed only sometimes": (
+        """
+class Net(nn.Module):
+    def forward(self, x, first: bool, second: bool, third: bool, mask: Optional[Tensor]):
+        return x + mask if first or second or third else x
 """,
     ),
     "no input that the model takes": (

@@ -21,13 +21,14 @@ class Failed:
     Attributes:
         message: the message of torch.
         expression: the part of the line that torch has marked.
-        operand: returns the name in the expression that has a given type; else the expression.
+        operand: returns the name in the expression that has a given type, and is given to the operator's parameter, if
+            one is named; else the expression.
         through: the line that called the failing function, empty if torch began with that function.
     """
 
     message: str
     expression: str
-    operand: Callable[[str], str]
+    operand: Callable[[str, str | None], str]
     through: str
 
 
@@ -56,7 +57,7 @@ class Rule:
         if match is None:
             return None
         groups = {name: _plain(text) for name, text in match.groupdict().items() if text is not None}
-        groups["operand"] = failed.operand(groups.get("found", ""))
+        groups["operand"] = failed.operand(groups.get("found", ""), groups.get("parameter"))
         expression = groups["operand"] if "found" in groups else failed.expression
         for pattern, text in ((self.at, expression), (self.through, failed.through)):
             if pattern is not None:

@@ -20,6 +20,12 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         _EXPECTED + r" '(?P<found>Optional\[[^']*)'",
+        "{operand} may be None here ({found}); TorchScript forgets a test of an item",
+        "assign the item to a local variable, and test the variable: item = {operand}; if item is not None: ...",
+        r"\]$",
+    ),
+    Rule(
+        _EXPECTED + r" '(?P<found>Optional\[[^']*)'",
         "{operand} may be None here ({found})",
         "test for None first: if {operand} is not None: ...",
     ),

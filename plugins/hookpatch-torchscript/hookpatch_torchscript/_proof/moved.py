@@ -18,7 +18,7 @@ _PLAIN: Final = (int, float, str, bool)
 
 def chosen_module(site: Site) -> Iterator[Change]:
     """Replace a call of an indexed ModuleDict or ModuleList by a loop that calls the module of the index."""
-    for node in site.head():
+    for node in site.certain():
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Subscript):
             continue
         container, index = ast.unparse(node.func.value), ast.unparse(node.func.slice)

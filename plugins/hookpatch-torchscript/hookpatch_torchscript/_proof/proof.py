@@ -36,7 +36,7 @@ from hookpatch_torchscript._proof.syntax import (
     without_context,
     without_walrus,
 )
-from hookpatch_torchscript._proof.typed import TYPES, annotated, asserted, of_attribute, of_elements
+from hookpatch_torchscript._proof.typed import TYPES, annotated, asserted, asserted_parts, of_attribute, of_elements
 from hookpatch_torchscript._values.record import Failure, Proof
 
 _REMEDIES: Final[tuple[Callable[[Site], Iterator[Change]], ...]] = (
@@ -53,6 +53,7 @@ _REMEDIES: Final[tuple[Callable[[Site], Iterator[Change]], ...]] = (
     annotated,
     in_init,
     guarded,
+    asserted_parts,
 )
 _INPUTS: Final = 3  # for the comparison of answers
 _SECONDS: Final = 10.0  # time limit for trying remedies

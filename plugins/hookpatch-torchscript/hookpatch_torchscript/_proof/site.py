@@ -78,6 +78,40 @@ class Site:
             yield node
             ahead += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
 
+    def certain(self) -> list[ast.AST]:
+        """Return the nodes of the head that run once whenever the statement runs.
+
+        A remedy may move only these nodes in front of the statement. Left out are the right side of ``and`` and ``or``,
+        and both sides of ``if ... else``. Left out are also later parts of a chained comparison, the body of a
+        comprehension or lambda, and the test of ``while`` and ``elif``.
+        """
+        if isinstance(self.statement, ast.While) or self._is_elif(self.statement):
+            return []
+        nodes: list[ast.AST] = []
+        ahead: list[ast.AST] = [self.statement]
+        while ahead:
+            node = ahead.pop()
+            nodes.append(node)
+            match node:
+                case ast.BoolOp():
+                    ahead.append(node.values[0])
+                case ast.IfExp():
+                    ahead.append(node.test)
+                case ast.Compare():
+                    ahead += [node.left, node.comparators[0]]
+                case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                    ahead.append(node.generators[0].iter)
+                case ast.Assert():
+                    ahead.append(node.test)
+                case ast.Lambda():
+                    pass
+                case _:
+                    ahead += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+        return nodes
+
+    def _is_elif(self, statement: ast.stmt) -> bool:
+        return linecache.getline(self.file, statement.lineno).lstrip().startswith("elif")
+
     def fresh(self, name: str) -> str:
         """Return a name that the function does not use."""
         definition = self.definition_of(self.function)
@@ -97,7 +131,7 @@ class Site:
     def before(self, statement: ast.stmt, *lines: str) -> Span:
         """Return the insertion of lines before a statement; of an ``elif``, before its ``if``."""
         outer = statement
-        while linecache.getline(self.file, outer.lineno).lstrip().startswith("elif"):
+        while self._is_elif(outer):
             outer = next(node for node in ast.walk(self.tree) if isinstance(node, ast.If) and node.orelse == [outer])
         return self.lines_at(outer.lineno, outer.col_offset, *lines)
 

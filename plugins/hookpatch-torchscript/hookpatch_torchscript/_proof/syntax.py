@@ -45,7 +45,7 @@ def with_isinstance(site: Site) -> Iterator[Change]:
 
 def with_loop(site: Site) -> Iterator[Change]:
     """Write a loop for a comprehension with a filter; each type of element is a remedy of its own."""
-    for node in site.head():
+    for node in site.certain():
         if not isinstance(node, ast.ListComp) or len(node.generators) != 1:
             continue
         loop, statement = node.generators[0], site.statement
@@ -70,7 +70,8 @@ def with_loop(site: Site) -> Iterator[Change]:
 def without_walrus(site: Site) -> Iterator[Change]:
     """Assign on a line of its own for ``:=``."""
     named = [node for node in site.head() if isinstance(node, ast.NamedExpr)]
-    if named and not isinstance(site.statement, ast.While):
+    certain = site.certain()
+    if named and all(walrus in certain for walrus in named):
         lines = [ast.unparse(ast.Assign([walrus.target], walrus.value, lineno=0)) for walrus in named]
         yield Change(
             (

@@ -32,7 +32,7 @@ def asserted(site: Site) -> Iterator[Change]:
         for argument in (*definition.args.posonlyargs, *definition.args.args, *definition.args.kwonlyargs)
         if may_be_none(argument)
     }
-    nodes = list(site.head())
+    nodes = site.certain()
     names = sorted({node.id for node in nodes if isinstance(node, ast.Name) and node.id in optional})
     if names:
         yield Change((site.before(site.statement, *(f"assert {name} is not None" for name in names)),))
@@ -50,6 +50,19 @@ def asserted(site: Site) -> Iterator[Change]:
         ]
         spans = [site.instead(node, attributes[node.attr]) for node in of_self]
         yield Change((site.before(site.statement, *lines), *spans))
+
+
+def asserted_parts(site: Site) -> Iterator[Change]:
+    """Say of one item or local variable that it is not None, such as ``masks[0]`` of a list of optional tensors."""
+    for node in site.certain():
+        if not isinstance(node, ast.Name | ast.Subscript) or not isinstance(node.ctx, ast.Load):
+            continue
+        if isinstance(node, ast.Name):
+            yield Change((site.before(site.statement, f"assert {node.id} is not None"),))
+        else:
+            name = site.fresh("item")
+            lines = (f"{name} = {ast.unparse(node)}", f"assert {name} is not None")
+            yield Change((site.before(site.statement, *lines), site.instead(node, name)))
 
 
 def _may_be_none(site: Site, attribute: str) -> bool:

@@ -60,7 +60,7 @@ def recording(builder: type) -> type:
 
 def _reason(name: str, hint: str) -> str:
     """Return why an attribute has no type: the problem of a matching rule, else torch's hint."""
-    failed = Failed(f"Module has no attribute '{name}' {hint}", name, lambda _: name, "")
+    failed = Failed(f"Module has no attribute '{name}' {hint}", name, lambda _found, _parameter: name, "")
     for rule in RULES:
         if (groups := rule.match(failed)) is not None:
             return rule.problem.format(expression=name, **groups)

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from hookpatch_torchscript._mends.attributes import NOT_THERE
 from hookpatch_torchscript._mends.rule import Failed
@@ -154,12 +154,26 @@ def _inferred(error: BaseException) -> str | None:
     return None
 
 
-def _operand(expression: str, functions: list[Any], row: Module | None, type_name: str) -> str:
-    """Return the part of the marked expression of the type ``type_name``: an attribute or argument, else the whole."""
-    try:
-        nodes = list(ast.walk(ast.parse(expression, mode="eval")))
-    except SyntaxError:
+_LEFT: Final = frozenset(["self", "a", "l"])  # the parameters of torch's operators
+_RIGHT: Final = frozenset(["other", "b", "exponent"])
+
+
+def _operand(
+    expression: str, functions: list[Any], row: Module | None, type_name: str, parameter: str | None = None
+) -> str:
+    """Return the part of the marked expression of the type ``type_name``: an attribute or argument, else the whole.
+
+    Of an operation only the side counts that torch's message names by the parameter of its operator.
+    """
+    whole = _parsed(expression) or _parsed(f"{expression}]") or _parsed(f"{expression})")  # torch's mark may end early
+    if whole is None:
         return expression
+    if isinstance(whole, ast.BinOp) and parameter in _LEFT | _RIGHT:
+        whole = whole.left if parameter in _LEFT else whole.right
+        expression = ast.unparse(whole)
+    if isinstance(whole, ast.Subscript) and not isinstance(whole.slice, ast.Slice) and type_name:
+        return expression
+    nodes = list(ast.walk(whole))
     types = {attribute.name: attribute.torchscript_type for attribute in row.attributes} if row is not None else {}
     annotations = annotations_in(functions[0]) if functions else {}
     for node in nodes:
@@ -173,6 +187,13 @@ def _operand(expression: str, functions: list[Any], row: Module | None, type_nam
             ):
                 return node.id
     return expression
+
+
+def _parsed(expression: str) -> ast.expr | None:
+    try:
+        return ast.parse(expression, mode="eval").body
+    except SyntaxError:
+        return None
 
 
 def _attribute_of(operand: str, row: Module | None) -> str | None:
