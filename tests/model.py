@@ -7,6 +7,7 @@ layers over the object. The rules of the model:
   share a stand-in of ours. The stand-in stays the same object while layers come and go, and passes calls through once
   all its layers have ended.
 - We write the wanted value only where the slot holds the original or a stand-in of ours, also beneath foreign proxies.
+- A stand-in over a value of ours calls what lies beneath the value, once the value's layer has ended.
 - Where a stand-in of ours returns to the slot, we write the wanted value: the original, if no layer is left.
 """
 
@@ -114,7 +115,7 @@ class Ours(Thing):
     """A stand-in of ours for layers around calls."""
 
     def __init__(self, below: Thing) -> None:
-        self.below: Final = below
+        self.below = below
         self.layers: list[Layer] = []
         self.derived_by: set[Layer] = set()
 
@@ -238,6 +239,13 @@ class Layer:
     def is_around_calls(self) -> bool:
         return self.verb in ("wrap", "inject", "default")
 
+    @property
+    def written_values(self) -> list[Thing]:
+        """The values that the layer has written, without the absent value of a remove."""
+        if self.kinds is not None:
+            return [*self.between.values()]
+        return [*self.derived.values(), *([] if self.attempt.value is None else [self.attempt.value])]
+
     def put_over(self, below: Thing, for_others: Thing) -> Thing:
         """Return the value that a replace, remove or derive writes over the value below."""
         value = self._value_over(below)
@@ -315,6 +323,8 @@ class Place:
         self.base = self.held = self.wanted = self.content
         self._below = self.found()
         self._ours: list[Ours] = []
+        self._beneath: dict[Layer, Thing] = {}  # the value beneath each layer that gives a value
+        self._beneath_next = self._beneath
         self._mine: list[Thing] = []  # all values that we have written
         self.was_taken = False
 
@@ -339,7 +349,7 @@ class Place:
         value, runs, left_out = self._laid(layers)
         if any(not skipped.is_left_out for skipped in left_out):
             raise Refused
-        self._put(value, adding=True)
+        self._put_value(value, adding=True)
         self._commit(layers, value, runs, left_out)
 
     def drop(self, layer: Layer) -> None:
@@ -351,9 +361,10 @@ class Place:
         layers = [remaining for remaining in self.layers if remaining is not layer]
         value, runs, left_out = self._laid(layers)
         entry.state = "failed" if layer.is_left_out else "restored"
+        self._call_beneath(layer, runs)
         self._commit(layers, value, runs, left_out)
         try:
-            self._put(value)
+            self._put_value(value)
         except Locked:
             entry.state = "failed"
             self.is_spoilt = self.is_spoilt or not layers
@@ -379,6 +390,14 @@ class Place:
         self._read_original()
         self.settle()
 
+    def _call_beneath(self, ended: Layer, runs: dict[Ours, list[Layer]]) -> None:
+        """Let the stand-ins that leave the slot call what lies beneath the value of an ended layer."""
+        beneath = self._beneath.get(ended, NOTHING)
+        for ours in self._ours if beneath is not NOTHING and not ended.is_left_out else ():
+            if ours.below in ended.written_values and ours not in runs:
+                ours.below = beneath
+                ours.derived_by.add(ended)
+
     def is_overwritten(self, layer: Layer) -> bool:
         """Return True if a foreign value that does not call our stand-in is in the slot or at the target of a layer."""
         if layer not in self.layers or layer.is_left_out:
@@ -397,12 +416,13 @@ class Place:
     def _is_past(self, wanted: Sequence[Thing]) -> bool:
         """Return True if the slot holds a foreign value that does not call a wanted value."""
         with suppress(Locked):
-            self._put(self.wanted)
+            self._put_value(self.wanted)
         return self.content not in [self.held, *self._mine] and not leads(self.content, wanted)
 
     def _values_of(self, layer: Layer) -> list[Thing]:
         """Return our values that run or hold a layer: a foreign value that leads to another of ours overwrites."""
-        runs: list[Thing] = [value for value in self._mine if isinstance(value, Ours) and layer in value.layers]
+        known = dict.fromkeys([*self._mine, *self._ours])
+        runs: list[Thing] = [value for value in known if isinstance(value, Ours) and layer in value.layers]
         given = [] if layer.attempt.value is None else [layer.attempt.value]
         return [*runs, *given, *layer.derived.values()]
 
@@ -411,7 +431,7 @@ class Place:
         if self.layers and self.content is not self.held:
             self._read_original()
             value, runs, left_out = self._laid(self.layers)
-            self._put(value)
+            self._put_value(value)
             self._commit(self.layers, value, runs, left_out)
 
     def settle(self) -> None:
@@ -424,7 +444,7 @@ class Place:
                     entry.state = "restored"
                 self._left.remove(leftover)
         if self.layers:
-            self._put(self.wanted)
+            self._put_value(self.wanted)
 
     def _laid(self, layers: Sequence[Layer]) -> tuple[Thing, dict[Ours, list[Layer]], list[Layer]]:
         """Return the wanted value, the layers that each stand-in of ours runs, and the layers left out."""
@@ -432,6 +452,7 @@ class Place:
         run: list[Layer] = []
         runs: dict[Ours, list[Layer]] = {}
         left_out: list[Layer] = []
+        self._beneath_next = {}
         for layer in reversed(layers):
             if layer.verb not in ("replace", "remove") and not run and value is NOTHING:
                 left_out.append(layer)
@@ -442,6 +463,7 @@ class Place:
                 if isinstance(over, Ours) and over in runs and layer.verb == "derive":  # not of a base class's place
                     over.derived_by.add(layer)
                 for_others = Inherited(self.parent) if self._inherits(over) and self.parent is not None else over
+                self._beneath_next[layer] = for_others
                 value, run = layer.put_over(over, for_others), []
         is_untouched = not run and value is self._below
         return self.base if is_untouched else self._over(value, run, runs, layers), runs, left_out
@@ -473,12 +495,15 @@ class Place:
     def _commit(
         self, layers: list[Layer], value: Thing, runs: dict[Ours, list[Layer]], left_out: Sequence[Layer]
     ) -> None:
-        self.layers, self.wanted = layers, value
+        self.layers, self.wanted, self._beneath = layers, value, self._beneath_next
         for ours, run in runs.items():
             ours.layers = run
         # Foreign code may hold a stand-in that has left the slot: the stand-in runs the same layers as before.
         self._ours = [
-            ours for ours in dict.fromkeys([*runs, *self._ours]) if any(layer.is_open for layer in ours.layers)
+            ours
+            for ours in dict.fromkeys([*runs, *self._ours])
+            if any(layer.is_open for layer in ours.layers)
+            or any(ours.below in layer.written_values for layer in layers)
         ]
         for layer in layers:
             if layer.is_left_out != (layer in left_out):
@@ -487,7 +512,7 @@ class Place:
                     layer.entry.state = "failed" if layer.is_left_out else "applied"
                     self.warned["PatchFailedWarning"] += layer.is_left_out
 
-    def _put(self, value: Thing, adding: bool = False) -> None:
+    def _put_value(self, value: Thing, adding: bool = False) -> None:
         self.was_taken = self.was_taken or (self.content is value and self.held is not value)
         if self.content is not value:
             mine = [self.held, *self._mine]

@@ -13,7 +13,7 @@ import wrapt
 from layers import HIDES_PATCHES
 
 import hookpatch
-from hookpatch.errors import DisplacedWarning
+from hookpatch.errors import DisplacedWarning, PatchFailedWarning
 
 
 def tagged(tag: str) -> Callable[..., Any]:
@@ -122,3 +122,113 @@ def test_report_of_a_patch_beneath_what_foreign_code_keeps(
         holder: (runs, "applied" if runs else "overwritten", [runs], not runs)
         for holder, (runs, *_) in outcomes.items()
     }
+
+
+VENDOR = """
+class Base:
+    def inherited(self, word="w"): return f"inherited {word}"
+
+class Kind(Base):
+    def method(self, word="w"): return f"method {word}"
+    @staticmethod
+    def static(word="w"): return f"static {word}"
+    @classmethod
+    def of_class(cls, word="w"): return f"of class {word}"
+
+class Callable:
+    def __call__(self, word="w"): return f"callable {word}"
+
+def speak(word="w"): return f"vendor {word}"
+speaker = Callable()
+of_c = "{} of C".format
+registry = {"entry": speak}
+"""
+METHOD = "lambda {}word='w': {}"
+TARGETS: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {  # the first argument, the value, a call
+    "speak": ("", lambda vendor: vendor.speak, lambda held: held()),
+    "speaker": ("", lambda vendor: vendor.speaker, lambda held: held()),
+    "of_c": ("", lambda vendor: vendor.of_c, lambda held: held("w")),
+    "registry['entry']": ("", lambda vendor: vendor.registry["entry"], lambda held: held()),
+    "Kind.method": ("self, ", lambda vendor: vendor.Kind.method, lambda held: held(object())),
+    "Kind.inherited": ("self, ", lambda vendor: vendor.Kind.inherited, lambda held: held(object())),
+    "Kind.static": ("", lambda vendor: vendor.Kind.static, lambda held: held()),
+    "Kind.of_class": ("cls, ", lambda vendor: vendor.Kind.of_class, lambda held: held()),
+    "Kind": ("", lambda vendor: vendor.Kind, lambda held: held().method()),
+}
+GIVING: dict[str, Callable[[str, Any], hookpatch.Patch]] = {
+    "wrap": lambda target, reach: hookpatch.wrap(target, calling, reach=reach),
+    "inject": lambda target, reach: hookpatch.inject(target, reach=reach, word="given"),
+    "default": lambda target, reach: hookpatch.default(target, reach=reach, word="given"),
+}
+called: list[int] = []  # the number of arguments of each call of the wrapper
+
+
+def calling(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
+    """Note the call: a wrapper for classes and functions."""
+    called.append(len(args))
+    return wrapped(*args, **kwargs)
+
+
+def _given(target: str, verb: str, reach: Any) -> hookpatch.Patch:
+    """Return a patch that puts a value of the right kind into the slot of a target."""
+    kind = {"Kind.static": staticmethod, "Kind.of_class": classmethod}.get(target, lambda function: function)
+    new: Any = kind(eval(f"lambda {TARGETS[target][0]}word='w': f'new {{word}}'"))
+    if target == "Kind":
+        new = type("New", (), {"method": lambda self: "new"})
+    if verb == "replace":
+        return hookpatch.replace(f"vendor:{target}", new, reach=reach)
+    return hookpatch.derive(f"vendor:{target}", lambda below: new, reach=reach)
+
+
+@pytest.mark.parametrize("ends", ["together", "value first", "wrapper first"])
+@pytest.mark.parametrize("reach", ["slot", pytest.param("everywhere", marks=pytest.mark.ends)])
+@pytest.mark.parametrize("verb", ["replace", pytest.param("derive", marks=pytest.mark.ends)])
+@pytest.mark.parametrize(
+    ("target", "giving"),
+    [(target, giving) for target in TARGETS for giving in GIVING if giving == "wrap" or target not in ("of_c", "Kind")],
+)
+def test_a_kept_wrapper_calls_what_lies_beneath_an_ended_value(
+    make_module: Callable[[str, str], ModuleType], target: str, giving: str, verb: str, reach: str, ends: str
+) -> None:
+    """Foreign code keeps a wrapper over a value of ours. Once the value has ended, the wrapper calls the original."""
+    _, get, call = TARGETS[target]
+    vendor = make_module("vendor", VENDOR)
+    original = call(get(vendor))
+    outer, inner = GIVING[giving](f"vendor:{target}", reach), _given(target, verb, reach)
+    with hookpatch.active(outer):
+        around = call(get(vendor))
+    sessions = [hookpatch.active(outer, inner)] if ends == "together" else [*map(hookpatch.active, (inner, outer))]
+    for session in sessions:
+        session.open()
+    kept = get(vendor)
+    assert "new" in call(kept)
+    if ends == "wrapper first":
+        sessions.reverse()
+    for session in sessions:
+        session.close()
+        if session is not sessions[-1] and ends == "value first":
+            called.clear()
+            assert call(kept) == around
+            assert len(called) == (giving == "wrap")
+            assert call(get(vendor)) == around
+    called.clear()
+    assert call(get(vendor)) == call(kept) == original
+    assert not called
+
+
+def test_a_kept_wrapper_leaves_an_argument_out_that_the_value_beneath_does_not_take(
+    make_module: Callable[[str, str], ModuleType],
+) -> None:
+    """The ended value had a parameter more: the patch of the parameter ends for the kept wrapper, too."""
+    vendor: Any = make_module("vendor", VENDOR)
+    inner = hookpatch.active(
+        hookpatch.replace("vendor:speak", lambda word="w", loud=False: f"new {word} {loud}")
+    ).open()
+    outer = hookpatch.active(hookpatch.inject("vendor:speak", loud=True)).open()
+    kept = vendor.speak
+    assert kept() == "new w True"
+    with pytest.warns(PatchFailedWarning, match="loud"):
+        inner.close()
+    assert kept() == vendor.speak() == "vendor w"
+    outer.close()
+    assert kept() == vendor.speak() == "vendor w"

@@ -309,6 +309,18 @@ class Layer:
         values = derived if self.patch.verb in MAKING_VERBS else [self.patch.change]
         return tuple(self._counted.get(id(value), value) for value in values)
 
+    def gave_value(self, value: Any) -> bool:
+        """Return True if the layer has put a value, or a descriptor of the value, into a slot."""
+        return any(inner(given) is inner(value) for given in self.values_in_slots)
+
+    def given_over(self, below: Any) -> Any:
+        """Return the value that the layer has put over the value below; ABSENT for a removed name."""
+        known = self._narrowed or self._derived
+        value = (
+            known[id(below)][1] if id(below) in known else ABSENT if self.patch.verb == "remove" else self.patch.change
+        )
+        return self._counted.get(id(value), value)
+
     def leave_out(self, error: Exception | None) -> Callable[[], None] | None:
         """Note why the layer does not fit the value below, None if the layer fits; return a warning to make later."""
         if (error is not None) == self.is_left_out:

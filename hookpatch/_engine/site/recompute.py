@@ -9,15 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import FunctionType
-from typing import Any, TypeAlias, final
+from typing import Any, TypeAlias, cast, final
 
 from hookpatch._bootstrap.interrupts import is_interrupt
+from hookpatch._engine.calls.beneath import inherited
 from hookpatch._engine.calls.trampoline import can_stand_in
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.patch import MAKING_VERBS
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.slot_state import SlotState
-from hookpatch._engine.site.stand_in import StandIn, inherited
+from hookpatch._engine.site.stand_in import StandIn
+from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.guard import check_callable
 from hookpatch._engine.slots.resolve import missing
@@ -131,5 +133,6 @@ class SlotBefore:
 
 def _inherited(slot: Slot, value: Any) -> Any:
     """Return a function that looks an inherited method up at each call; the value itself if it is no function."""
-    is_in_class = slot.in_class is not None and isinstance(value, FunctionType)
-    return inherited(slot, value, value) if is_in_class else value
+    if slot.in_class is None or not isinstance(value, FunctionType):
+        return value
+    return inherited(slot.in_class, cast(AttributeSlot, slot).name, value)

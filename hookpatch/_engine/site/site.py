@@ -29,7 +29,7 @@ from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import leads_to
 from hookpatch._engine.slots.lazy import KNOWS_LAZY, follow, is_imported_lazily, lazy_names
 from hookpatch._engine.slots.originals import began, originals, reading
-from hookpatch._engine.slots.slot import Slot, inner, is_same_value
+from hookpatch._engine.slots.slot import ABSENT, Slot, inner, is_same_value
 
 _Layers: TypeAlias = Sequence[Layer]  # never changed in place: a layer that comes or goes makes a new list
 _Edit: TypeAlias = Callable[[_Layers], _Layers]
@@ -275,7 +275,7 @@ class Site:
             if not self._state.is_intact:
                 self._is_stale = True  # until the layers are over the new value, also after an interrupt
                 # Functions imported before the reload stay patched as long as our layers last.
-                self._retired = keep_pointed(self._stand_ins, self._retired)
+                self._retired = keep_pointed(self._stand_ins, self._retired, _not_ended(self._layers))
                 self._read_original()
             self._layers = _not_ended(self._layers)  # a new list: another thread's computation starts again
             began(self._state)
@@ -428,6 +428,7 @@ class Site:
     def _lay(self, layers: _Layers, new_state: NewState) -> None:
         runs, adding = new_state.runs, len(layers) > len(self._layers)
         stand_ins = [stand_in for stand_in, _ in runs]
+        resting = [] if adding else self._resting(layers, stand_ins)
         if adding:
             present = self.stand_ins
             for stand_in, run in runs:
@@ -448,7 +449,10 @@ class Site:
         dropped = (
             [stand_in for stand_in in self.stand_ins if stand_in not in stand_ins] if stand_ins else self.stand_ins
         )
-        self._retired = keep_pointed(dropped, self._retired)
+        for stand_in, beneath, ended in resting:
+            stand_in.rest_on(beneath, self.slot, self.original is not ABSENT or beneath is not self._state.base, ended)
+        fitting = [layer for layer in layers if layer not in new_state.left_out]
+        self._retired = keep_pointed(dropped, self._retired, fitting)
         if self._retired:
             self._retired = reuse(stand_ins, self._retired)
         self._stand_ins, self._layers, self._state.wanted = stand_ins, layers, new_state.value
@@ -467,6 +471,23 @@ class Site:
             self._ending = self._state.end()
             if len(dropped) == 1 and self._ending == "restored":
                 self._spare = dropped[0]
+
+    def _resting(self, layers: _Layers, stand_ins: Sequence[StandIn]) -> list[tuple[StandIn, Any, Layer]]:
+        """Return the stand-ins over the value of an ended layer, with the value beneath and the layer.
+
+        ``layers``, ``stand_ins``: those that remain in the slot.
+        """
+        leaving = [stand_in for stand_in in self.stand_ins if stand_in not in stand_ins]
+        resting, beneath = [], self._state.base
+        for layer in reversed(self._layers if leaving else ()):
+            if layer.wraps:
+                runs = (stand_in for stand_in in self._stand_ins if layer in stand_in.layers)
+                beneath = next((stand_in.value_for_outer for stand_in in runs), beneath)
+            elif not (layer.is_left_out or layer.is_needless):
+                if layer not in layers and beneath is not ABSENT:
+                    resting += [(stand_in, beneath, layer) for stand_in in leaving if layer.gave_value(stand_in.base)]
+                beneath = layer.given_over(beneath)
+        return resting
 
     def _write_value(self, value: Any, layers: Sequence[Layer], adding: bool = False) -> None:
         before = self._state.value

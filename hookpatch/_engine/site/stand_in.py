@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import wraps
-from types import CellType, CodeType, FunctionType, MethodDescriptorType, WrapperDescriptorType
+from types import CellType, CodeType, FunctionType
 from typing import Any, Final, cast, final
 from weakref import ReferenceType, ref
 
 from hookpatch._bootstrap import imports
-from hookpatch._engine.calls.code import Signature
+from hookpatch._engine.calls.beneath import METHODS, calling, inherited
 from hookpatch._engine.calls.shortcut import Shortcut, shortcut
 from hookpatch._engine.calls.trampoline import HOOK, Swap, Trampoline, is_changed_in_place, is_trampoline, pass_through
 from hookpatch._engine.site.layer import Layer
@@ -30,7 +28,7 @@ class StandIn:
     """Our wrapper (``value``) of a ``base`` for a run of call layers, the outermost first.
 
     Lives as long as the site; a leaked wrapper passes calls through. ``derived_by``: the ranks of the layers that have
-    derived a value from the wrapper.
+    derived a value from the wrapper, and of the ended layers that gave a former base.
     """
 
     __slots__ = (
@@ -39,24 +37,19 @@ class StandIn:
     )
 
     def __init__(self, base: Any, slot: Slot, own: bool) -> None:
-        self.base: Final = base
         self.layers: Sequence[Layer] = ()
         self.derived_by = _NO_RANKS
         self._inner = _NO_TRAMPOLINES  # replaced, never changed: other threads read the dict
         self._top: Trampoline | None = None
-        self._callee: Any = inner(base)
         self._binds = binds(slot, base)
-        inherits = not own and slot.in_class is not None
+        self.base = base
+        self._callee: Any = inner(base)
+        self._bottom: Any = _bottom(base, slot, own)
         if isinstance(slot, FunctionSlot):
             assert slot.copy is not None  # made by the site
-            below = base if isinstance(base, FunctionType) else _calling(base, slot.copy)
-            self._bottom: Callable[..., Any] = below
-            self._top = Trampoline(below, below, self._binds)
-            self.value: Any = Swap(slot.copy, self._top, below)
-        elif (
-            isinstance(self._callee, FunctionType) or (inherits and isinstance(self._callee, _METHODS))
-        ) and functions_stand_in():
-            self._bottom = inherited(slot, self._callee, base) if inherits else self._callee
+            self._top = Trampoline(self._bottom, self._bottom, self._binds)
+            self.value: Any = Swap(slot.copy, self._top, self._bottom)
+        elif isinstance(self._bottom, FunctionType) and functions_stand_in():
             like: Any = self._callee if isinstance(self._callee, FunctionType) else self._bottom
             self._top = Trampoline(like, self._bottom, self._binds)
             self.value = self._top.function if base is self._callee else type(base)(self._top.function)
@@ -66,6 +59,22 @@ class StandIn:
 
             self.value = Proxy(base, _reference(slot))
         self._alone: Final = self._references()
+
+    def rest_on(self, base: Any, slot: Slot, own: bool, ended: Layer) -> None:
+        """Take another base, since the layer that gave the present base has ended; ``point`` must follow.
+
+        Foreign code may hold the wrapper. The wrapper looks like the former base, and gets no new layer.
+        """
+        is_alike = self._top is not None or type(base) is type(self.base)
+        if not (callable(inner(base)) and is_alike and binds(slot, base) == self._binds):
+            return  # a value, or the wrapper would bind the new base in another way
+        self._callee, self._bottom = inner(base), _bottom(base, slot, own)
+        self.derived_by |= {ended.rank}
+        if self._top is None:
+            self.value.__wrapped__ = base
+        elif not isinstance(self._bottom, FunctionType):
+            self._bottom = calling(self._bottom, self._top.function)
+        self.base = base  # last: an interrupted change is repeated
 
     @property
     def is_free(self) -> bool:
@@ -185,20 +194,21 @@ def _arguments_of(layers: Sequence[Layer], method: FunctionType | None) -> tuple
 
 
 def keep_pointed(
-    stand_ins: Sequence[StandIn], retired: Sequence[ReferenceType[StandIn]]
+    stand_ins: Sequence[StandIn], retired: Sequence[ReferenceType[StandIn]], layers: Sequence[Layer]
 ) -> Sequence[ReferenceType[StandIn]]:
     """Return the retired stand-ins with the stand-ins that have left the slot. The wrapper keeps a stand-in alive.
 
-    While foreign code holds the wrapper, a stand-in runs each layer until the layer's end.
+    While foreign code holds the wrapper, a stand-in runs each layer until the layer's end. A stand-in over a value of
+    ours calls the value until the end of the value's layer. ``layers``: the site's layers that fit.
     """
     if not stand_ins:
         return retired
     for stand_in in stand_ins:
-        stand_in.point([layer for layer in stand_in.layers if not layer.ended])
+        stand_in.point([layer for layer in stand_in.layers if layer in layers])
     if retired:
         retired = reuse(stand_ins, retired)
     for stand_in in stand_ins:
-        if stand_in.layers:
+        if stand_in.layers or any(layer.gave_value(stand_in.base) for layer in layers):
             _kept_alive_by(stand_in.value).append(stand_in)
             retired = [*retired, ref(stand_in)]
     return retired
@@ -243,50 +253,22 @@ def _kept_alive_by(value: Any) -> list[object]:
     return cast("list[object]", callee._self_kept_alive)
 
 
+def _bottom(base: Any, slot: Slot, own: bool) -> Any:
+    """Return the callable that the innermost layer calls: a function, or the base of a proxy."""
+    callee = inner(base)
+    if isinstance(slot, FunctionSlot):
+        assert slot.copy is not None  # made by the site
+        return base if isinstance(base, FunctionType) else calling(base, slot.copy)
+    if not own and slot.in_class is not None and isinstance(callee, (FunctionType, *METHODS)):
+        return inherited(slot.in_class, cast(AttributeSlot, slot).name, base)
+    return callee
+
+
 def binds(slot: Slot, value: Any) -> bool:
     """Return True if the value of a slot gets, as its first argument, the object or class of a method call."""
     if isinstance(slot, FunctionSlot):
         return slot.binds
     return slot.in_class is not None and hasattr(type(value), "__get__") and not isinstance(value, (staticmethod, type))
-
-
-_METHODS: Final = (MethodDescriptorType, WrapperDescriptorType)  # of C functions
-
-
-def _calling(value: Callable[..., Any], like: FunctionType) -> FunctionType:
-    """Return a function that calls another callable, with the name and signature of ``like``."""
-
-    def below(*args: Any, **kwargs: Any) -> Any:
-        return value(*args, **kwargs)
-
-    return cast(FunctionType, wraps(like)(below))
-
-
-def inherited(slot: Slot, like: Any, base: Any) -> FunctionType:
-    """Return a function that looks the inherited method up at each call: the base class may be patched, too."""
-    owner, name = slot.in_class, cast(AttributeSlot, slot).name
-    if isinstance(base, staticmethod):
-
-        def below(*args: Any, **kwargs: Any) -> Any:
-            return getattr(super(owner, owner), name)(*args, **kwargs)
-    else:
-
-        def below(*args: Any, **kwargs: Any) -> Any:
-            try:
-                callee = getattr(super(owner, args[0]), name)
-            except (IndexError, TypeError):
-                return like(*args, **kwargs)  # called without an object of the class: raise as the original does
-            return callee(*args[1:], **kwargs)
-
-    function = cast(FunctionType, below)
-    function.__name__, function.__qualname__, function.__doc__ = like.__name__, like.__qualname__, like.__doc__
-    function.__module__ = getattr(like, "__module__", None) or cast(type, owner).__module__
-    if isinstance(like, FunctionType):
-        vars(function)["__signature__"] = Signature(like)
-    else:
-        with suppress(TypeError, ValueError):  # a C function without a signature
-            vars(function)["__signature__"] = inspect.signature(like)
-    return function
 
 
 def _reference(slot: Slot) -> tuple[str, str] | None:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
+from hookpatch._engine.calls import beneath
 from hookpatch._engine.calls.trampoline import HOOK, Swap, beneath_link, is_trampoline, link_of
 from hookpatch._engine.patch.patch import GIVING_VERBS, MAKING_VERBS
-from hookpatch._engine.site import stand_in
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import lack_of_effect, lost_in_place, patched
-from hookpatch._engine.site.stand_in import is_proxy
+from hookpatch._engine.site.stand_in import StandIn, is_proxy
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner, is_same_value, mro
@@ -164,7 +164,7 @@ class LayerWalk:
 
     def _bottom(self, value: Any, slot: Slot) -> Any:
         """Return the callee of our innermost function, which calls the original; any other value unchanged."""
-        if type(value) is not FunctionType or value.__code__.co_filename != stand_in.__file__:
+        if type(value) is not FunctionType or value.__code__.co_filename != beneath.__file__:
             return value
         cells = dict(zip(value.__code__.co_freevars, value.__closure__ or (), strict=True))
         if "value" in cells:
@@ -235,7 +235,7 @@ class LayerWalk:
         self._add(report)
 
 
-def _is_wrapper_of(candidate: stand_in.StandIn, value: Any) -> bool:
+def _is_wrapper_of(candidate: StandIn, value: Any) -> bool:
     """Return True if a value is the wrapper of a stand-in, or the function called by changed code."""
     wrapper, callee = inner(candidate.value_for_outer), inner(value)
     if type(wrapper) is not FunctionType or type(callee) is not FunctionType:

@@ -1,0 +1,53 @@
+"""Functions beneath a wrapper, where the value beneath is no function to call as it is."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from contextlib import suppress
+from functools import wraps
+from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
+from typing import Any, Final, cast
+
+from hookpatch._engine.calls.code import Signature
+
+METHODS: Final = (MethodDescriptorType, WrapperDescriptorType)  # of C functions
+
+
+def calling(value: Callable[..., Any], like: FunctionType) -> FunctionType:
+    """Return a function that calls another callable, with the name and signature of ``like``."""
+
+    def below(*args: Any, **kwargs: Any) -> Any:
+        return value(*args, **kwargs)
+
+    return cast(FunctionType, wraps(like)(below))
+
+
+def inherited(owner: type, name: str, base: Any) -> FunctionType:
+    """Return a function that looks an inherited method up at each call: the base class may be patched, too.
+
+    ``base``: what the class inherits under the name: a function, a static or class method, or a method of C.
+    """
+    like = base.__func__ if isinstance(base, (staticmethod, classmethod)) else base
+    if isinstance(base, staticmethod):
+
+        def below(*args: Any, **kwargs: Any) -> Any:
+            return getattr(super(owner, owner), name)(*args, **kwargs)
+    else:
+
+        def below(*args: Any, **kwargs: Any) -> Any:
+            try:
+                callee = getattr(super(owner, args[0]), name)
+            except (IndexError, TypeError):
+                return like(*args, **kwargs)  # called without an object of the class: raise as the original does
+            return callee(*args[1:], **kwargs)
+
+    function = cast(FunctionType, below)
+    function.__name__, function.__qualname__, function.__doc__ = like.__name__, like.__qualname__, like.__doc__
+    function.__module__ = getattr(like, "__module__", None) or owner.__module__
+    if isinstance(like, FunctionType):
+        vars(function)["__signature__"] = Signature(like)
+    else:
+        with suppress(TypeError, ValueError):  # a C function without a signature
+            vars(function)["__signature__"] = inspect.signature(like)
+    return function
