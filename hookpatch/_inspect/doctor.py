@@ -27,6 +27,7 @@ from hookpatch._bootstrap.installed import (
     leftovers_in,
 )
 from hookpatch._engine.slots import trial
+from hookpatch._engine.slots.guard import UNCHECKED
 from hookpatch._engine.slots.referrers import lists_references
 from hookpatch._inspect.cache import LookOptions
 from hookpatch._inspect.seen import PluginFacts, facts_of_plugins
@@ -260,4 +261,7 @@ def _plugin(plugin: Installed, facts: PluginFacts) -> Iterator[Finding]:
     for patch in facts.planned:
         is_seen = patch["finding"] != "not looked at"
         description = f"{patch['verb']} {patch['target']}{'' if is_seen else ', not looked at'}"
-        yield Finding(about, description, (is_seen and patch["reason"]) or "; ".join(patch["warnings"]) or None)
+        if UNCHECKED in patch["warnings"]:  # the plugin says why, and there is nothing to mend
+            description += f", {UNCHECKED}"
+        warnings = [warning for warning in patch["warnings"] if warning != UNCHECKED]
+        yield Finding(about, description, (is_seen and patch["reason"]) or "; ".join(warnings) or None)

@@ -233,6 +233,14 @@ def test_plugin_that_is_wrong(home: Environment) -> None:
     assert sum("is not allowed here" in text for _, text in wrong(home)) == 4
 
 
+def test_signature_that_is_not_checked_on_purpose_is_well(home: Environment) -> None:
+    """The plugin gives the reason, and nothing is to be mended."""
+    patch = 'hookpatch.replace("vendor:speak", lambda: 1, check_signature=False, why="it takes no word")'
+    home.add_plugin("mute", f"import hookpatch\n\n@hookpatch.hookimpl\ndef hookpatch_patches():\n    yield {patch}\n")
+    text = "replace vendor:speak, not looked at, the signature is not checked (check_signature=False)"
+    assert ("ok", "plugin mute", text) in doctor(home, 0)
+
+
 def test_plugin_that_has_commands_alone_is_well(home: Environment) -> None:
     """A plugin without patches is no finding."""
     home.add_plugin(

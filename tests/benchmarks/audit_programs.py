@@ -91,6 +91,33 @@ PATCHING: Final = {
         ("liger-kernel", "torch", "transformers"),
     ),
     "responses": Program("import responses", "responses.start()", ("responses",), ("responses",)),
+    "pook": Program("import urllib3, requests, http.client, pook", "pook.on()", ("pook",), ("pook", "requests")),
+    "httpretty": Program("import requests, httpretty", "httpretty.enable()", ("httpretty",), ("httpretty", "requests")),
+    "requests-cache": Program(
+        "import requests, requests_cache",
+        "requests_cache.install_cache(backend='memory')",
+        ("requests_cache",),
+        ("requests-cache",),
+    ),
+    "requests-mock": Program(
+        "import requests, requests_mock", "requests_mock.Mocker().start()", ("requests_mock",), ("requests-mock",)
+    ),
+    "respx": Program("import httpx, respx", "respx.mock.start()", ("respx",), ("respx", "httpx")),
+    "pytest-socket": Program(
+        "import socket, pytest_socket", "pytest_socket.disable_socket()", ("pytest_socket",), ("pytest-socket",)
+    ),
+    "aioresponses": Program(
+        "import aiohttp, aioresponses",
+        "aioresponses.aioresponses().start()",
+        ("aioresponses",),
+        ("aioresponses", "aiohttp"),
+    ),
+    "aws-xray-sdk": Program(
+        "import requests, sqlite3, httpx\nfrom aws_xray_sdk.core import patch",
+        "patch(['requests', 'sqlite3', 'httpx'])",
+        ("aws_xray_sdk",),
+        ("aws-xray-sdk", "requests", "httpx"),
+    ),
 }
 
 IMPORTING: Final = {
@@ -120,5 +147,13 @@ IMPORTING: Final = {
         "typeguard": "typeguard",
         "gevent.event": "gevent",
         "sentry_sdk": "sentry-sdk",
+        "networkx": "networkx",
+        "tornado.web": "tornado",
+        "trio": "trio",
+        "marshmallow": "marshmallow",
+        "jsonschema": "jsonschema",
+        "docutils.core": "docutils",
+        "babel": "babel",
+        "tqdm.auto": "tqdm",
     }.items()
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import MutableSequence, Sequence
 from inspect import Parameter, Signature
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, Final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.signatures import PACKED, as_text, misfit, take_the_same, takes, takes_any_call
@@ -20,6 +20,8 @@ from hookpatch._engine.slots.originals import originals
 from hookpatch._engine.slots.resolve import missing
 from hookpatch._engine.slots.slot import ABSENT, KEPT, Slot, along_mro, inner, is_class_of_program
 from hookpatch.errors import SignatureError, TargetRefused, _suggest
+
+UNCHECKED: Final = "the signature is not checked (check_signature=False)"
 
 
 def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
@@ -240,7 +242,7 @@ def check_value(patch: Patch, slot: Slot, original: Any, value: Any, owner: obje
 
 def unchecked(patch: Patch) -> tuple[str, ...]:
     """Return a note on an unchecked signature, in words for plan and report; empty for a checked signature."""
-    return () if patch.check_signature else ("the signature is not checked (check_signature=False)",)
+    return () if patch.check_signature else (UNCHECKED,)
 
 
 def doubts(patch: Patch, slot: Slot, value: Any) -> tuple[str, ...]:
