@@ -173,7 +173,7 @@ class Host:
                 continue
             try:
                 call_guarded(hook, sites=tuple(sites))
-            except Exception as error:  # collected: the other plugins are notified, too
+            except (Exception, KeyboardInterrupt) as error:  # collected: the other plugins are notified, too
                 if not is_of_code(error):
                     raise  # of a signal handler: after it the plugins are notified of the change again
                 when = f"when told of changes at {', '.join(str(site.slot) for site in sites)}"

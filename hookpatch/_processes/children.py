@@ -23,7 +23,7 @@ from hookpatch._bootstrap.stderr import of_this_process, refusal, write_line
 from hookpatch._engine.site.layer import Layer
 from hookpatch._processes import liveness, programs, starts
 from hookpatch._processes.payload import Item, NotCarried, OpenBlock, Payload, key_of, piece, unpacked
-from hookpatch._processes.starts import MODULES, PROCESSES, PROGRAM, Launch, Listener
+from hookpatch._processes.starts import INTERPRETERS, MODULES, PROCESSES, PROGRAM, Launch, Listener
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.lifecycle import Policy
 from hookpatch._session.load import load, load_drift, switched_on
@@ -180,7 +180,7 @@ def _needed() -> Set[str]:
     return MODULES.keys() if _of_tasks else PROCESSES if _open else frozenset()
 
 
-starts.listen(Listener(_needed, {PROGRAM: _run_program, **dict.fromkeys(PROCESSES, _launch)}))
+starts.listen(Listener(_needed, {PROGRAM: _run_program, **INTERPRETERS, **dict.fromkeys(PROCESSES, _launch)}))
 
 
 # --- in the child process

@@ -22,7 +22,16 @@ from hookpatch.errors import NotCarriedWarning, warn
 PROGRAM: Final = "subprocess:Popen.__init__"
 EXEC: Final = "os.exec"  # an event
 PROCESSES: Final = frozenset(f"{package}.process:BaseProcess.start" for package in MULTIPROCESSING)
-MODULES: Final = {target: target.partition(":")[0] for target in (PROGRAM, *PROCESSES)}
+
+
+def _make_interpreter(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
+    """Make an interpreter of this process, after a call of the hooks for programs."""
+    _call_hooks(_INTERPRETER)
+    return wrapped(*args, **kwargs)
+
+
+INTERPRETERS: Final[Mapping[str, Wrapper]] = {"_interpreters:create": _make_interpreter}  # of Python 3.13 and newer
+MODULES: Final = {target: target.partition(":")[0] for target in (PROGRAM, *INTERPRETERS, *PROCESSES)}
 
 _OF_PROCESSES: Final = [MODULES[target] for target in PROCESSES]
 
@@ -96,6 +105,7 @@ class Launch(NamedTuple):
     environment: Mapping[Any, Any] | None
 
 
+_INTERPRETER: Final = Launch("", None, ["python", "(an interpreter of this process)"], None)
 _EVENTS: Final[Mapping[str, Callable[[Any], Launch]]] = {
     "subprocess.Popen": lambda args: Launch("subprocess.Popen", args[0], args[1], args[3]),
     "os.posix_spawn": lambda args: Launch("os.posix_spawn", *args),
@@ -103,8 +113,7 @@ _EVENTS: Final[Mapping[str, Callable[[Any], Launch]]] = {
     "os.spawn": lambda args: Launch("os.spawn", *args[1:]),  # of Windows; others fork and replace the fork's program
     "os.system": lambda args: Launch("os.system", None, ["sh", "-c", *args], None),
     "pty.spawn": lambda args: Launch("pty.spawn", None, args[0], None),
-    # An event up to Python 3.12.
-    "cpython.PyInterpreterState_New": lambda _: Launch("", None, ["python", "(an interpreter of this process)"], None),
+    "cpython.PyInterpreterState_New": lambda _: _INTERPRETER,  # an event up to Python 3.12
 }
 _hooks: Final[list[Callable[[Launch], None]]] = []
 on_lost: Final[list[Callable[[str], object]]] = []  # called with the lack of a program
@@ -144,9 +153,12 @@ def _on_event(event: str, args: Any) -> None:
             return  # after an event of subprocess for the same program
         if _is_for_ourselves(sys._getframe(1)):
             return
-        launch = _EVENTS[event](args)
-        for hook in _hooks:
-            hook(launch)
+        _call_hooks(_EVENTS[event](args))
+
+
+def _call_hooks(launch: Launch) -> None:
+    for hook in _hooks:
+        hook(launch)
 
 
 def _is_for_ourselves(frame: FrameType | None) -> bool:

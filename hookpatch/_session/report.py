@@ -288,7 +288,7 @@ def _notes(home: str) -> tuple[str, ...]:
     """Return the plugin's notes on its patches. An error of the plugin becomes a note: no report fails by the error."""
     try:
         texts = call_guarded(_texts_of, home)
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         if not is_of_code(error):
             raise
         texts = [f"hookpatch_report of {home} {raised(error)}{text_of(error)}"]

@@ -156,6 +156,30 @@ with contextlib.nullcontext() if "HOOKPATCH_PLUGINS" in os.environ else hookpatc
     assert run.problems == ()
 
 
+@pytest.mark.parametrize("make", ["interpreters.create()", "_interpreters.create()"])
+def test_interpreter_made_in_a_block_of_a_task_is_told_of(home: Environment, make: str) -> None:
+    """A block of a task is not in the environment: a warning, and with children="require" an error.
+
+    The interpreter outlives the block, and keeps none of its patches.
+    """
+    program = f"""
+import _interpreters
+patch = hookpatch.wrap("vendor:speak", patches.wrapper)
+original = _interpreters.create
+with hookpatch.active(patch, scope="task"), warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    one = {make}
+print(*(warning.category.__name__ for warning in caught))
+try:
+    with hookpatch.active(patch, scope="task", children="require"):
+        {make}
+except hookpatch.errors.NotCarriedError as error:
+    print("the patch of vendor:speak" in str(error), _interpreters.create is original)
+"""
+    ends = "import os; os._exit(0)  # else Python warns of the interpreter"
+    assert _printed(home, program + ends) == ["NotCarriedWarning", "True True"]
+
+
 def test_patch_that_an_interpreter_cannot_have_is_refused_there(home: Environment) -> None:
     """A plugin's import may fail in another interpreter: the interpreter's first call fails with the reason."""
     (home.folder / "program.py").write_text(

@@ -33,13 +33,13 @@ def call_guarded(
 ) -> _Result:
     """Call a function of a patch; raise CodeEnd in place of the end of the program.
 
-    Ctrl-C and the error of a signal handler pass unchanged.
+    A KeyboardInterrupt and the error of a signal handler pass unchanged: they stop the program in plain sight.
     """
     guard = ExitGuard(sys._getframe())
     try:
         guard.begin()
         return function(*args, **kwargs)
-    except Exception:
+    except (Exception, KeyboardInterrupt):
         raise
     except BaseException as error:
         if not is_of_code(error):

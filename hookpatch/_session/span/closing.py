@@ -59,7 +59,8 @@ class ClosingSession(SessionAgain):
             if tells:
                 imports.notify_late()
             self._note_interpreters()
-            keeping = other_interpreters() - self._plain if self._is_listed else NO_INTERPRETERS
+            is_handed_on = self._is_listed and self._scope == "process"
+            keeping = other_interpreters() - self._plain if is_handed_on else NO_INTERPRETERS
             entries = self._ledger.entries if tells else ()
             messages: list[HookpatchWarning] = [*map(NeverCalledWarning, never_called(entries) if self._count else ())]
             too_few = too_few_calls(entries)
