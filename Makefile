@@ -55,6 +55,7 @@ dist: $(INSTALLED) ## sdist and wheel of hookpatch and each plugin
 	@$(BIN)/python tests/long_description.py --check dist/*
 
 # Into an empty environment each, from the files alone; DIST=hookpatch-export for one. What it needs of others comes from an index.
+# Of hookpatch and hookpatch-onnx a sample is run: what a wheel may lack, files, start-up and commands.
 DIST ?=
 test-dist: dist ## each of dist/ tried in an empty environment; half an hour
 	@$(BIN)/python tests/from_files.py dist $(DIST)
