@@ -68,6 +68,15 @@ def test_what_is_written_installs_passes_its_tests_has_its_effect_and_leaves_not
     assert set(os.listdir(at_home.site_packages)) == before
 
 
+def test_settings_of_a_folder_above_do_not_reach_the_tests(at_home: Environment) -> None:
+    """A new plugin in the folder of another project has settings of pytest of its own."""
+    (at_home.folder / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = "--no-such-option"\n')
+    assert hookpatch(at_home, "new", "tell_mean").returncode == 0
+    package = str(at_home.folder / "hookpatch-tell-mean")
+    words = ("-m", "pytest", "-p", "no:cacheprovider", "-q", "--collect-only", package)
+    assert at_home.run(*words, PYTHONPATH=package).stdout.splitlines()[-1].startswith("3 tests collected")
+
+
 def clean(folder: Path, written: list[str]) -> str:
     """Return the complaints of ruff and mypy about plugins, each in a separate folder.
 
