@@ -250,6 +250,20 @@ def test_a_strict_plugin_refuses_a_model_not_compared() -> None:
         exported(model, x, opset_version=20, dynamo=False)
 
 
+def test_outputs_with_names_are_those_of_the_plain_export() -> None:
+    """With dynamic shapes torch counts the outputs otherwise behind a mark; the receipt says so, and names are kept."""
+
+    class Residual(Net):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) - x
+
+    net, x, how = Residual(), torch.randn(2, 3, WIDTH), {"opset_version": 20, "dynamic": 2}
+    assert compared(net, x, **how)[1].endswith(": the names of the outputs (give output_names)")
+    proto, remark = compared(net, x, output_names=["y"], **how)
+    assert [output.name for output in proto.graph.output] == ["y"]
+    assert remark.endswith(" nodes are those of the plain export")
+
+
 @pytest.mark.filterwarnings("ignore:ONNX Preprocess - Removing mutation")  # by TorchScript's exporter
 @pytest.mark.parametrize("how", EXPORTS)
 def test_the_second_export_leaves_no_trace(how: str) -> None:

@@ -80,7 +80,7 @@ class Outside:
 
     def _interface(self, kind: str, mine: Sequence[ir.Value], its: Sequence[ir.Value]) -> Iterator[str]:
         if list(map(_given_name, mine)) != list(map(_given_name, its)):
-            yield f"the names of the {kind}s"
+            yield f"the names of the {kind}s (give {kind}_names)"
         for my_value, its_value in zip(mine, its, strict=False):
             if my_value.type != its_value.type or not self._is_same_shape(my_value.shape, its_value.shape):
                 yield f"the {kind} {its_value.name}: {_type(my_value)} instead of {_type(its_value)}"
