@@ -191,6 +191,17 @@ def _in_open_session(body: Callable[[], object]) -> tuple[Callable[[], object], 
     return body, session.close
 
 
+def _kept_over_a_value() -> tuple[Callable[[], object], Callable[[], object]]:
+    """Return the end of a wrap over a value, while foreign code keeps the wrapper."""
+    session = hookpatch.active(*_OVER_A_VALUE, children="local").open()
+    _kept[:] = [vendor().run]
+    return session.close, session.close
+
+
+def _run_and_kept_are_on() -> list[bool]:
+    return [vendor().run() != "original", _kept[0]() != "original"]
+
+
 def _drop() -> None:
     hookpatch.active(*_TWO).open()
 
@@ -228,6 +239,8 @@ _OF_INSTANCES: Final = (
     hookpatch.wrap(f"{NAME}:Sized().double", louder),
 )
 _TWO: Final = (hookpatch.wrap(f"{NAME}:run", louder), hookpatch.replace(f"{NAME}:limit", 2_000_000))
+_OVER_A_VALUE: Final = (hookpatch.wrap(f"{NAME}:run", louder), hookpatch.replace(f"{NAME}:run", lambda: "new"))
+_kept: Final[list[Callable[[], object]]] = []
 
 _RULE: Final = hookpatch.wrap(f"{NAME}:*r*", louder, only=isfunction, matches=2)
 _SOURCE: Final = hookpatch.edit(NAME, 'return "original"', 'return "patched", "original"', reload=True)
@@ -289,6 +302,7 @@ def works() -> dict[str, Work]:
         Work("import", lambda: _in_open_session(_imported_anew), _run_and_limit_are_on),
         Work("reload", lambda: _in_open_session(lambda: importlib.reload(vendor())), _run_and_limit_are_on),
         Work("report", lambda: _in_open_session(hookpatch.report), _run_and_limit_are_on),
+        Work("the end under a kept wrapper", _kept_over_a_value, _run_and_kept_are_on),
         Work("finalizer", lambda: (_drop, _nothing), _run_and_limit_are_on),
         Work("finalizer, a patch applied before", lambda: (_drop_entered_before, _nothing), _run_is_on),
     ]
@@ -306,6 +320,7 @@ def _state() -> list[Any]:
     parts += [parts[-1].__code__, {**vars(module["Vendor"])}.keys(), module["Vendor"].kind, type(module["one"])]
     parts += [sorted(sized), instance.copy(), sized["__init__"], sized["double"]]
     parts += [list(module["table"].items()), sorted(vars(run)), dict(os.environ), list(sys.meta_path)]
+    parts += [_kept[0]() if _kept else None]
     return [*parts, *(vars(owner)[name] for owner, name in PLACES)]
 
 
@@ -313,7 +328,7 @@ _PARTS: Final = (
     *("run", "its code", "its defaults", "limit", "method", "code of method"),
     *("names of Vendor", "kind", "class"),
     *("contents", "thing", "__init__", "double"),
-    *("table", "attributes", "os.environ", "meta_path"),
+    *("table", "attributes", "os.environ", "meta_path", "a kept wrapper"),
 )
 
 _FUNCTIONS: Final = ("run", "its code", "method", "code of method", "class", "__init__", "double")
