@@ -219,7 +219,10 @@ class MachineModel(RuleBasedStateMachine):
         stood = [(attempt, self._end(attempt, failures)) for attempt in reversed(attempts)]
         for attempt, places in stood:
             if attempt.reach == "everywhere" and attempt.label in (f"{V}:c", f"{V}:Kind"):
-                self._call_back(attempt, {value: place.base for place, value in places if not place.layers})
+                originals = {value: place.base for place, value in places if not place.layers}
+                now = self.now.get(attempt.label)  # the target has the last original, the other places the one before
+                originals |= {v: place.base for place, v in places if v in originals and now and place is now.place}
+                self._call_back(attempt, originals)
 
     def _end(self, attempt: Lifecycle, failures: list[Exception]) -> list[tuple[Place, Thing]]:
         """End a patch; return the places of its layers, each with the value held before."""

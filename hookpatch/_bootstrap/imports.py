@@ -463,12 +463,25 @@ def names() -> frozenset[str]:
     return frozenset(sys.modules)
 
 
-def finished() -> frozenset[str]:
-    """Return the names of the modules after their first import: a running module may still copy imported values."""
+def finished() -> dict[str, object]:
+    """Return the modules after their first import, by name: a running module may still copy imported values.
+
+    The value is the spec: a reload or another import of the module sets a new spec.
+    """
     running = {
         name for name in list(_module_locks) if (module := module_named(name)) is not None and _is_initializing(module)
     }
-    return names() - running
+    return {name: spec(module) for name, module in sys.modules.copy().items() if name not in running}
+
+
+def executed_since(before: Mapping[str, object]) -> set[str]:
+    """Return the names of the modules imported or executed anew since ``before`` was made by ``finished``."""
+    return {name for name, module in sys.modules.copy().items() if before.get(name, ANY) is not spec(module)}
+
+
+def spec(module: object) -> object:
+    """Return the spec of a module without running the module's code."""
+    return getattr(module, "__dict__", {}).get("__spec__")
 
 
 def count() -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import time
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, final
@@ -182,7 +182,7 @@ class Ledger:
         self._first: Final[list[Entry]] = []
         # The further entries of a patch, or of a rule's matches, by the id of the Requested, kept alive by the entries.
         self._further: Final[dict[int, list[Entry]]] = {}
-        self.imported_before: frozenset[str] = frozenset()  # the names of the modules noted by ``note_modules``
+        self.imported_before: Mapping[str, object] = {}  # the modules noted by ``note_modules``
         self.holders: list[Any] | None = None  # of all objects with reach="everywhere", while the session is opened
 
     @property
@@ -207,7 +207,7 @@ class Ledger:
 
     def end(self) -> None:
         """Forget all facts that a report does not need."""
-        self.imported_before = frozenset()
+        self.imported_before = {}
 
     def notify(self) -> None:
         """Call the listeners with all entries."""

@@ -68,6 +68,7 @@ class Rule:
         self._anew: Final[dict[tuple[Any, ...], Match | None]] = {}
         self._near: Final[dict[str, str]] = {}  # by address, why a near miss is no match
         self._bases: Final[dict[int, Callable[[], type | None]]] = {}  # classes with ``+`` in the rule
+        self._former: Final[dict[Site, list[object]]] = {}  # the originals from before a module ran anew
         self._watches: Final[list[imports.Watch]] = []
         self._has_looked = False  # at a module of the rule
         self._is_off = False
@@ -216,8 +217,12 @@ class Rule:
             return
         for match, patch, lifecycle in [self._matches[key] for key in [*self._begun] if key in self._matches]:
             if patch.module is not None and imports.module_named(patch.module) is module:
-                remove_copy(match.target, module, self._values())
+                own = lifecycle.touched
+                remove_copy(match.target, module, self._values(), own, self._former)
+                originals = [site.original for site in own]
                 lifecycle.arrive(module)
+                for site in lifecycle.touched:  # of a module imported anew there is a new site
+                    self._former.setdefault(site, []).extend(originals)
         self._extend(names or self._present(), judges=bool(names), executed=module)
 
     def _extend(
@@ -322,3 +327,4 @@ class Rule:
         self._begun.clear()
         self._objects.clear()
         self._anew.clear()
+        self._former.clear()

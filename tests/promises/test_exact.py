@@ -161,7 +161,8 @@ REFUSED: Final = [  # the slot, the verbs, and the message
     (
         "builtins:dict.get",
         (*BUT_REPLACE, "replace"),
-        "the {verb} raised TypeError: cannot set 'get' attribute of immutable type 'dict'",
+        "builtins:dict.get is of a class written in C, which cannot be changed; put a subclass in place of the class, "
+        "with hookpatch.derive where builtins:dict is used",
     ),
     (f"{NAME}:lists['added']", BUT_REPLACE, f"{NAME}:lists has no key 'added'"),
     (f"{NAME}:Child.added", BUT_REPLACE, f"{NAME}:Child has no attribute 'added'"),

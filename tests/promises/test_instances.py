@@ -614,6 +614,11 @@ REFUSED: Final[dict[str, tuple[Callable[[], Any], type[Exception], str]]] = {
         TargetRefused,
         "Python looks '__call__' up in the class, not in an instance; patch vendor:Plain.__call__",
     ),
+    "the class": (
+        lambda: hookpatch.replace("vendor:Plain().__class__", new),
+        TargetRefused,
+        "the class of an instance stays; patch the methods, or exchange submodules of a model by derive",
+    ),
     "no place": (
         lambda: hookpatch.replace("vendor:NoPlace().limit", 2),
         TargetRefused,

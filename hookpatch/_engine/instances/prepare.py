@@ -73,8 +73,10 @@ def prepared(patch: Patch, module: ModuleType | None, owner: str, home: ModuleTy
     assert isinstance(step, Attribute)  # the verb has refused the others
     name, of_class = step.name, f"{target.up_to(place)}.{step.name}"
     if is_dunder(name):
-        problem = f"Python looks '{name}' up in the class, not in an instance"
-        raise TargetRefused(patch.address, owner, f"{problem}; patch {of_class}")
+        problem = f"Python looks '{name}' up in the class, not in an instance; patch {of_class}"
+        if name == "__class__":
+            problem = "the class of an instance stays; patch the methods, or exchange submodules of a model by derive"
+        raise TargetRefused(patch.address, owner, problem)
     has_dict = cls.__dictoffset__ != 0
     if is_method(cls, name) and goes_into_class(patch):
         slots = tuple(AttributeSlot(definer, name) for definer in meant.owners(name).current_owners())

@@ -42,7 +42,7 @@ def hunks(diff: str) -> tuple[tuple[str, str], ...]:
         ValueError: the text is no unified diff, or changes nothing.
     """
     line_pairs: list[tuple[list[str], list[str]]] = []
-    for line in dedent(diff).splitlines():
+    for line in (line.removesuffix("\r") for line in dedent(diff).strip("\n").split("\n")):
         if _HUNK.match(line.strip()):
             line_pairs.append(([], []))
         elif line.lstrip().startswith("@@"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
@@ -185,16 +185,20 @@ class Everywhere:
 
 
 def restore_copies(
-    former_values: Iterable[Former], imported_before: frozenset[str], collect: Callable[[Exception], None]
+    former_values: Iterable[Former],
+    imported_before: Mapping[str, object],
+    names: Container[tuple[str, str]],
+    collect: Callable[[Exception], None],
 ) -> None:
     """Restore the original in modules executed in a session that copied our value from a slot.
 
     Args:
         former_values: our former values.
-        imported_before: the names of the modules imported before the session.
+        imported_before: the modules imported before the session, with their specs.
+        names: the module and name of each slot that was patched.
         collect: takes an error of an owner.
     """
-    came = imports.names() - imported_before
+    came = imports.executed_since(imported_before)
     originals_of = {
         id(former.value): former.original
         for former in former_values
@@ -206,10 +210,12 @@ def restore_copies(
     for holder in holders([former.value for former in former_values if id(former.value) in originals_of]):
         slot, our_value = holder.slot, holder.thing
         # Leave a value passed to replace() alone in modules that were imported before the session, and in the module
-        # that defines the value. Only a module imported during the session can have copied the value from the slot.
-        # A wrapper of ours is restored everywhere: an older module may have been reloaded.
+        # that defines the value. Only a module executed during the session can have copied the value from the slot; of
+        # a module executed anew we know the name. A wrapper of ours is restored everywhere.
         is_foreign = not is_our_wrapper(our_value) and (
-            holder.root not in came or holder.root == getattr(our_value, "__module__", None)
+            holder.root not in came
+            or holder.root == getattr(our_value, "__module__", None)
+            or (holder.root in imported_before and (holder.root, getattr(slot, "name", "")) not in names)
         )
         if slot is None or holder.root is None or is_foreign or slot.key in originals:
             continue

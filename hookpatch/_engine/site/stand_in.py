@@ -80,12 +80,8 @@ class StandIn:
     def is_free(self) -> bool:
         """True if no other code holds the wrapper of a Python function, and the wrapper can be used again unseen."""
         is_plain = self._top is not None and self.value is self._top.function and self.base is self._callee
-        return (
-            is_plain
-            and self.foreign_code is None
-            and not (self._inner or self.derived_by)
-            and self._references() == self._alone
-        )
+        is_simple = is_plain and self.foreign_code is None and not (self._inner or self.derived_by)
+        return is_simple and self._references() == self._alone
 
     def has_holders(self, count: int) -> bool:
         """Return True if the wrapper has exactly ``count`` holders beside this stand-in: no other code is a holder."""
@@ -114,8 +110,14 @@ class StandIn:
     @property
     def links(self) -> list[tuple[CellType, Layer]]:
         """The links of all trampolines, each with the layer."""
-        first = [(self._top.link, layer) for layer in self.layers[:1]] if self._top is not None else []
-        return [*first, *((trampoline.link, layer) for layer, trampoline in self._inner.items())]
+        tops = [] if self._top is None else [self._top.link]
+        return [*zip(tops, self.layers, strict=False), *((inside.link, layer) for layer, inside in self._inner.items())]
+
+    def links_alone(self, layer: Layer) -> list[CellType]:
+        """Return the links of a layer; from now on the wrapper runs the layer by a link, without a shortcut."""
+        for trampoline in filter(None, (self._top, *self._inner.values())):
+            trampoline.shorten(None)
+        return [link for link, of_layer in self.links if of_layer is layer]
 
     def fit(self, layer: Layer) -> None:
         """Prepare a layer to run here; raises like ``Layer.fit``."""
@@ -235,9 +237,7 @@ def keep_alive(value: object, companion: object) -> bool:
 def is_our_wrapper(value: object) -> bool:
     """Return True if a value is a wrapper of ours."""
     callee = inner(value)
-    if type(callee) is FunctionType:
-        return is_trampoline(callee)
-    return type(value) is Swap or is_proxy(value)
+    return is_trampoline(callee) if type(callee) is FunctionType else type(value) is Swap or is_proxy(value)
 
 
 def is_proxy(value: object) -> bool:

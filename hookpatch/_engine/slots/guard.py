@@ -22,6 +22,7 @@ from hookpatch._engine.slots.slot import ABSENT, KEPT, Slot, along_mro, inner, i
 from hookpatch.errors import SignatureError, TargetRefused, _suggest
 
 UNCHECKED: Final = "the signature is not checked (check_signature=False)"
+_IMMUTABLE: Final = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 
 
 def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
@@ -41,6 +42,9 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
             raise missing(slot, patch.target, owner)
         if not patch.add and not _may_exist(slot):
             raise missing(slot, patch.target, owner, remedy="add=True adds it")
+    if slot.in_class is not None and slot.in_class.__flags__ & _IMMUTABLE:
+        way = f"put a subclass in place of the class, with hookpatch.derive where {describe(slot.in_class)} is used"
+        raise TargetRefused(patch.address, owner, f"{slot} is of a class written in C, which cannot be changed; {way}")
     if isinstance(slot, AttributeSlot):
         if own is ABSENT or patch.verb == "remove":
             _refuse_new_of_object(patch, slot, owner)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from inspect import CO_ITERABLE_COROUTINE
 from types import CodeType
 from typing import TypeAlias
 
 from hookpatch._engine.source.pieces import UnfitEdit
 
 Way: TypeAlias = tuple[tuple[str, int], ...]
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -54,6 +56,31 @@ def first_line(node: ast.stmt | ast.expr) -> int:
     """Return the line where a statement begins, decorators included."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return decorators[0].lineno if decorators else node.lineno
+
+
+def marked_like(code: CodeType, running: CodeType) -> CodeType:
+    """Return a code with the mark of ``types.coroutine``, if the running code has the mark."""
+    mark = running.co_flags & CO_ITERABLE_COROUTINE
+    return code.replace(co_flags=code.co_flags | mark) if mark else code
+
+
+def doc_of(node: Definition) -> str | None:
+    """Return the documentation of a function."""
+    return None if isinstance(node, ast.Lambda) else ast.get_docstring(node, clean=False)
+
+
+def without_doc(node: Definition) -> str:
+    """Return the arguments and the body of a function as one text, without the documentation."""
+    body = [] if isinstance(node, ast.Lambda) else node.body[doc_of(node) is not None :]
+    return "".join(map(ast.dump, [node.args, *body]))
+
+
+def annotations_of(node: Definition) -> list[str]:
+    """Return the annotations of a function, each as a text."""
+    arguments = [argument for argument in ast.walk(node.args) if isinstance(argument, ast.arg) and argument.annotation]
+    shown = [f"{argument.arg}: {ast.dump(argument.annotation)}" for argument in arguments if argument.annotation]
+    returns = getattr(node, "returns", None)
+    return [*shown, ast.dump(returns) if returns else ""]
 
 
 def classes_in(node: ast.AST, around: str = "") -> Iterator[tuple[str, ast.ClassDef]]:

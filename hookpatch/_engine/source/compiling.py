@@ -19,6 +19,7 @@ from importlib.util import decode_source
 from types import CodeType, ModuleType
 from typing import Any, Final, Protocol, final
 
+from hookpatch._engine.source.pieces import lines_of
 from hookpatch.errors import ApplyError, EditError
 
 _numbers: Final = itertools.count(1)
@@ -155,7 +156,7 @@ class Compiling:
         # In angle brackets: the sign for coverage and other tools that no file has this name.
         shown = f"<{file.strip('<>')}, edited by {owners}, {next(_numbers)}>"
         code = compiler(text, shown)
-        lines = text.splitlines(keepends=True)
+        lines = lines_of(text)
         # Under the file's own name, too: inspect finds the source of a class and of the module by this name.
         self.files = [shown, file]
         for name in self.files:

@@ -25,13 +25,24 @@ from hookpatch._engine.patch.edit import Edit
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.process_end import raised, text_of
 from hookpatch._engine.source.bodies import names_read
-from hookpatch._engine.source.compiled import Way, classes_in, codes_in, compiled_statement, first_line, parsed
-from hookpatch._engine.source.pieces import Source, UnfitEdit, replaced
+from hookpatch._engine.source.compiled import (
+    Definition,
+    Way,
+    annotations_of,
+    classes_in,
+    codes_in,
+    compiled_statement,
+    doc_of,
+    first_line,
+    marked_like,
+    parsed,
+    without_doc,
+)
+from hookpatch._engine.source.pieces import Source, UnfitEdit, lines_of, replaced
 from hookpatch.errors import ConflictError, EditError
 
 _EDITED: Final = ", edited by "
 _numbers: Final = itertools.count(1)
-_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class _Below(NamedTuple):
@@ -96,8 +107,10 @@ def _edited(function: FunctionType, patch: Patch, owner: str, in_class: type | N
         _cells(edited_code.code, function, in_class),
         *_defaults(edited_code, function, patch.change.values),
     )
-    if _doc(edited_code.before) != _doc(edited_code.after):
-        result.__doc__ = _doc(edited_code.after)
+    if doc_of(edited_code.before) != doc_of(edited_code.after):
+        if patch.reach == "everywhere" and without_doc(edited_code.before) == without_doc(edited_code.after):
+            raise UnfitEdit("the edit changes the documentation alone, which needs reach='slot'")
+        result.__doc__ = doc_of(edited_code.after)
     return result
 
 
@@ -105,8 +118,8 @@ class _EditedCode(NamedTuple):
     """The code of an edited function, and the definitions before and after the edit."""
 
     code: CodeType
-    before: _Definition
-    after: _Definition
+    before: Definition
+    after: Definition
 
 
 def _compiled(text: str, file: str, code: CodeType, patch: Patch, owner: str) -> _EditedCode:
@@ -135,7 +148,7 @@ def _compile_once(text: str, file: str, code: CodeType, edit: Edit, owner: str) 
         new = _Source.edited(new_text, shown, old)
         if ast.dump(old.definition) == ast.dump(new.definition) and edit.values is None:
             raise UnfitEdit("the edit changes no code that runs")
-    linecache.cache[shown] = len(new_text), None, new_text.splitlines(keepends=True), shown
+    linecache.cache[shown] = len(new_text), None, lines_of(new_text), shown
     _below[shown] = _Below(owner, text, file, code)
     finalize(new.code, linecache.cache.pop, shown, None)
     finalize(new.code, _below.pop, shown, None)
@@ -165,7 +178,7 @@ class _Source:
 
     text: str
     tree: ast.Module
-    definition: _Definition
+    definition: Definition
     code: CodeType
     way: Way
     top: int
@@ -183,7 +196,9 @@ class _Source:
                 continue
             definitions = [node for node in _definitions(statement) if first_line(node) == line]
             definitions = [node for node in definitions if _name(node) == code.co_name]
-            ways = [way for way, compiled in codes_in(compiled_statement(tree, top, file)) if compiled == code]
+            ways = [
+                way for way, like in codes_in(compiled_statement(tree, top, file)) if marked_like(like, code) == code
+            ]
             if len(definitions) > 1:
                 raise UnfitEdit(f"line {line} of {file} has several functions of one name; write each on its own line")
             if definitions and ways:
@@ -201,23 +216,19 @@ class _Source:
         unchanged = [node for node in definitions if _head(node) == _head(old.definition)]
         if code is None or not unchanged or code.co_name != _name(old.definition):
             raise UnfitEdit("the edit must keep the name and the decorators of the function")
-        return cls(text, tree, unchanged[0], code, old.way, old.top)
+        return cls(text, tree, unchanged[0], marked_like(code, old.code), old.way, old.top)
 
 
-def _definitions(statement: ast.stmt) -> list[_Definition]:
-    return [node for node in ast.walk(statement) if isinstance(node, _Definition)]
+def _definitions(statement: ast.stmt) -> list[Definition]:
+    return [node for node in ast.walk(statement) if isinstance(node, Definition)]
 
 
-def _name(node: _Definition) -> str:
+def _name(node: Definition) -> str:
     return "<lambda>" if isinstance(node, ast.Lambda) else node.name
 
 
-def _head(node: _Definition) -> tuple[str, ...]:
+def _head(node: Definition) -> tuple[str, ...]:
     return _name(node), *map(ast.dump, getattr(node, "decorator_list", ()))
-
-
-def _doc(node: _Definition) -> str | None:
-    return None if isinstance(node, ast.Lambda) else ast.get_docstring(node, clean=False)
 
 
 def _cells(code: CodeType, function: FunctionType, in_class: type | None) -> tuple[CellType, ...]:
@@ -250,13 +261,9 @@ def _defaults(edited_code: _EditedCode, function: FunctionType, values: Mapping[
     ``values``: the new values of the class, for defaults that read a name of the class.
     """
     before, after = edited_code.before.args, edited_code.after.args
-    if _annotations(edited_code.before) != _annotations(edited_code.after):
-        raise UnfitEdit(
-            "the edit changes an annotation, which was evaluated when the module was executed; leave annotations "
-            "unchanged"
-        )
+    if annotations_of(edited_code.before) != annotations_of(edited_code.after):
+        raise UnfitEdit("the edit changes an annotation, which ran with the module; leave annotations unchanged")
     had = {**_by_place(before, function.__defaults__ or ()), **_by_keyword(before, function.__kwdefaults__ or {})}
-
     owner = _class_of(function)
 
     def value(name: str, node: ast.expr) -> Any:
@@ -290,10 +297,3 @@ def _by_keyword(arguments: ast.arguments, values: dict[str, Any]) -> dict[str, t
         for argument, node in pairs
         if node and argument.arg in values
     }
-
-
-def _annotations(node: _Definition) -> list[str]:
-    arguments = [argument for argument in ast.walk(node.args) if isinstance(argument, ast.arg) and argument.annotation]
-    shown = [f"{argument.arg}: {ast.dump(argument.annotation)}" for argument in arguments if argument.annotation]
-    returns = getattr(node, "returns", None)
-    return [*shown, ast.dump(returns) if returns else ""]

@@ -17,7 +17,7 @@ from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.process_end import call_guarded, raised, text_of
 from hookpatch._engine.source.compiling import Compiling, NoChangeFits
-from hookpatch._engine.source.pieces import Source, UnfitEdit, replaced
+from hookpatch._engine.source.pieces import Source, UnfitEdit, lines_of, replaced
 from hookpatch.errors import ApplyError, ConflictError, EditError
 
 
@@ -161,7 +161,7 @@ class Change:
 
 
 def _edited(text: str, file: str, patch: Patch) -> str:
-    return replaced(Source(text, ast.parse(text, file), 1, len(text.splitlines())), patch.change)
+    return replaced(Source(text, ast.parse(text, file), 1, len(lines_of(text))), patch.change)
 
 
 def who_changed(module: str) -> list[str]:

@@ -26,7 +26,7 @@ from hookpatch._engine.slots.slot import ABSENT, mro
 from hookpatch._engine.source.bodies import bound_by, differing, functions_of, to_run_anew
 from hookpatch._engine.source.classes import body_of, code_of, functions_of_class, globals_of, path_of, runs, source_of
 from hookpatch._engine.source.compiled import classes_in, codes_in, compiled_statement, first_line, parsed
-from hookpatch._engine.source.pieces import Source, UnfitEdit, replaced
+from hookpatch._engine.source.pieces import Source, UnfitEdit, lines_of, replaced
 from hookpatch.errors import EditError
 
 _numbers: Final = itertools.count(1)
@@ -226,7 +226,7 @@ class _Edited:
         codes = [nested for _, nested in codes_in(code)]
         living, file = {id(nested) for nested in codes}, self.file
         if codes:
-            linecache.cache[file] = len(self.text), None, self.text.splitlines(keepends=True), file
+            linecache.cache[file] = len(self.text), None, lines_of(self.text), file
 
         def forget(key: int) -> None:
             living.discard(key)

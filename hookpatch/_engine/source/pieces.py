@@ -36,7 +36,12 @@ class Source:
 
     @property
     def lines(self) -> list[str]:
-        return self.text.splitlines(keepends=True)
+        return lines_of(self.text)
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a source as Python counts them: ``splitlines`` ends a line at a form feed, too."""
+    return io.StringIO(text).readlines()
 
 
 def replaced(source: Source, edit: Edit) -> str:
@@ -149,7 +154,7 @@ def _hunk(source: Source, old: str, new: str) -> tuple[Span, str]:
 
     The changed lines must be in the function; the lines around them may be outside.
     """
-    before, after, lines, starts = old.splitlines(), new.splitlines(), source.lines, _starts(source.text)
+    before, after, lines, starts = old.split("\n"), new.split("\n") if new else [], source.lines, _starts(source.text)
     head, tail = _alike(before, after), _alike(before[::-1], after[::-1])
     tail = min(tail, len(before) - head, len(after) - head)
     adds_alone = head + tail == len(before)
@@ -184,7 +189,7 @@ def _alike(lines: Sequence[str], other_lines: Sequence[str]) -> int:
 
 
 def _bare(text: str) -> list[str]:
-    return [line.rstrip() for line in dedent(text).splitlines()]
+    return [line.rstrip() for line in lines_of(dedent(text))]
 
 
 def _fitted(source: Source, span: Span, new: str) -> str:
@@ -219,7 +224,7 @@ def _inside_texts(text: str) -> set[int]:
 
 def _starts(text: str) -> list[int]:
     starts = [0]
-    for line in text.splitlines(keepends=True):
+    for line in lines_of(text):
         starts.append(starts[-1] + len(line))
     return starts
 

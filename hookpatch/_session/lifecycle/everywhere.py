@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.slot_state import Former
-from hookpatch._engine.slots.slot import ABSENT, inner
+from hookpatch._engine.slots.slot import ABSENT, Slot, inner
 from hookpatch._session.ledger import Ledger
 
 
@@ -16,22 +18,30 @@ def look_for_holders(ledger: Ledger, values: list[Any]) -> None:
     ledger.holders = reach().holders(values)
 
 
-def restore_copies(copied: dict[Site, Former], imported_before: frozenset[str], errors: list[Exception]) -> None:
+def is_of_imported_module(slot: Slot) -> bool:
+    """Return False if a slot belongs to a module that is no longer in ``sys.modules``."""
+    owner = slot.owner
+    return not issubclass(type(owner), ModuleType) or imports.module_named(owner.__name__) is owner
+
+
+def restore_copies(copied: dict[Site, Former], imported_before: Mapping[str, object], errors: list[Exception]) -> None:
     """Restore the originals in modules that copied our values from the slots; collect the errors.
 
     Args:
         copied: the slots' values that a module may have copied.
-        imported_before: the names of the modules imported before the session.
+        imported_before: the modules imported before the session, with their specs.
         errors: the list for the errors.
     """
     # A look at all objects takes long, and mostly no module has copied a value.
-    formers = [
-        former
+    formers = {
+        site: former
         for site, former in copied.items()
         if not site.layers and site.may_be_copied(former) and not _inherits_wrapped(site, former)
-    ]
-    if by_value := {id(former.value): former for former in formers}:
-        reach().restore_copies(by_value.values(), imported_before, errors.append)
+    }
+    first = {id(former.value): former for former in reversed(copied.values())}
+    if by_value := {id(former.value): first[id(former.value)] for former in formers.values()}:
+        names = {(getattr(site.slot.owner, "__name__", ""), getattr(site.slot, "name", "")) for site in formers}
+        reach().restore_copies(by_value.values(), imported_before, names, errors.append)
 
 
 def _inherits_wrapped(site: Site, former: Former) -> bool:

@@ -13,6 +13,7 @@ from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.instances import prepare
 from hookpatch._engine.instances.exchange import Exchange
 from hookpatch._engine.instances.living import Living
+from hookpatch._engine.instances.outliving import Outliving
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.target import Target
 from hookpatch._engine.site.call_count import Tally
@@ -44,13 +45,13 @@ class InstancesLifecycle(LayersLifecycle):
         super().__init__(*arguments, **options)
         self._instances: Sequence[AppliedInstances] = ()  # after a reload of another class, too
         self._home: ModuleType | None = None  # the module with the object given as of=
-        self._dead: list[Site] = []  # the site of the last dead instance: plugins hear of the end of its patch
+        self._dead: Final = Outliving()
 
     @property
     def touched(self) -> list[Site]:
         """See ``Lifecycle``; without the sites of hookpatch's own patches."""
         hooks = {site for instances in self._instances for site in instances.hooks}
-        return [site for site in super().touched if site not in hooks] + self._dead
+        return [*(site for site in super().touched if site not in hooks), *self._dead.sites]
 
     def check(self) -> list[Any]:
         """See ``Lifecycle``."""
@@ -213,8 +214,7 @@ class InstancesLifecycle(LayersLifecycle):
         self._lay_quietly(instances, applied, tally)
 
         def forget_layer() -> None:
-            applied.layer.end()
-            self._dead[:] = (applied.site,)
+            self._dead.keep_layer(applied.site, applied.layer, self._ended)
             self._placed.pop(applied.site, None)
             instances.layers.pop(applied.site, None)
 
@@ -277,6 +277,7 @@ class InstancesLifecycle(LayersLifecycle):
             instances.stop_waiting()
             instances.compare_slots()
         super()._restore(errors, touched, copied)
+        self._dead.end_layers()
         for instances in self._instances:
             instances.note_ending()
             if instances.covered is not None:
@@ -287,11 +288,10 @@ class InstancesLifecycle(LayersLifecycle):
 
     def forget(self) -> None:
         """Forget the restored layers and instances."""
-        entries = [instances.entry for instances in self._instances]
+        for instances in self._instances:
+            forget(instances.entry)
         self._instances = ()
         super().forget()
-        for entry in entries:
-            forget(entry)
 
 
 def _notify(sites: list[Site]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from types import ModuleType
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
@@ -21,8 +22,12 @@ from hookpatch._plugins import notify
 from hookpatch._session import task
 from hookpatch._session.ledger import Entry
 from hookpatch._session.lifecycle.applied import AppliedLayer, AwaitsLibrary, undo
+from hookpatch._session.lifecycle.everywhere import is_of_imported_module
 from hookpatch._session.lifecycle.lifecycle import Formers, Lifecycle
 from hookpatch.errors import DriftWarning, PatchUnneededWarning, warn
+
+# With reach="everywhere", the spec of the module with a copy of the target: a reload sets a new spec.
+specs: Final[WeakKeyDictionary[Site, object]] = WeakKeyDictionary()
 
 
 class LayersLifecycle(Lifecycle):
@@ -137,13 +142,19 @@ class LayersLifecycle(Lifecycle):
     def _restore(self, errors: list[Exception], touched: list[Site], copied: Formers) -> None:
         if self._further_watch is not None:
             self._further_watch.cancel()
+        try:
+            self._settle_copies()
+        except Exception as error:  # of the owner
+            if is_interrupt(error):
+                raise
+            errors.append(error)
         touched += self.touched
         placed = list(self._placed.values())
         is_everywhere = self._patch.reach == "everywhere"
-        for site, entry in [(applied.site, applied.entry) for applied in placed if is_everywhere]:
+        for site, entry in [(applied.site, applied.entry) for applied in self._homes_first() if is_everywhere]:
             if entry is not None and entry.original is not None:
-                try:
-                    own = inner(beneath(site.slot)) if entry.original is ABSENT else entry.original
+                try:  # not as of the entry: the module may have been reloaded
+                    own = inner(beneath(site.slot)) if site.original is ABSENT else inner(site.original)
                 except Exception as error:  # of the owner
                     if is_interrupt(error):
                         raise
@@ -153,6 +164,26 @@ class LayersLifecycle(Lifecycle):
         for applied in reversed(placed):
             undo(applied, self._request, errors)
 
+    def _settle_copies(self) -> None:
+        """Take over the target's original in modules that were executed anew, and have copied our value again.
+
+        Called before the original changes, and at the end.
+        """
+        is_everywhere = self._patch.reach == "everywhere"
+        for site in [site for site in [*self._placed] if is_everywhere and site in specs]:
+            spec, specs[site] = specs[site], imports.spec(site.slot.owner)
+            home = self._homes_first()[0].site
+            is_copy = specs[site] is not spec and inner(site.slot.read()) is inner(home.stands)
+            if is_copy and site.original is not home.original:
+                site.slot.write(home.original)
+                site.refresh()
+
+    def _homes_first(self) -> list[AppliedLayer]:
+        """Return the layers, first of the target: in the module of ``sys.modules``, else in the last one imported."""
+        placed = [*self._placed.values()]
+        placed.reverse()
+        return sorted(placed, key=_rank)
+
     def forget(self) -> None:
         """Forget the restored layers."""
         placed = list(self._placed.values())
@@ -160,6 +191,11 @@ class LayersLifecycle(Lifecycle):
             forget(entry)
         for applied in placed:
             self._placed.pop(applied.site, None)
+
+
+def _rank(applied: AppliedLayer) -> tuple[bool, bool]:
+    is_of_place = applied.entry is None or applied.entry.place is not None
+    return is_of_place, not is_of_imported_module(applied.site.slot)
 
 
 def forget(entry: Entry) -> None:

@@ -23,7 +23,7 @@ from hookpatch._engine.slots.trial import PROXIES, functions_stand_in
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.applied import AppliedLayer
 from hookpatch._session.lifecycle.everywhere import reach
-from hookpatch._session.lifecycle.layers import LayersLifecycle
+from hookpatch._session.lifecycle.layers import LayersLifecycle, specs
 from hookpatch._session.lifecycle.prepared import Prepared, is_plain, is_usual, keep, prepared
 from hookpatch.errors import HookpatchError, PatchUnneededWarning, warn
 
@@ -119,6 +119,8 @@ class SlotLifecycle(LayersLifecycle):
 
     def _fit(self, module: ModuleType | None, anew: bool) -> None:
         """Apply the patch to the slot, and to all other places of the patch, if the patch fits."""
+        if anew:
+            self._settle_copies()
         slot, own, everywhere = self._checked_slot(module, anew)
         patch = self._patch
         callee = inner(slot.inherited() if own is ABSENT else own) if patch.is_around_calls else None
@@ -153,6 +155,8 @@ class SlotLifecycle(LayersLifecycle):
         if original is not None and patch.reach == "everywhere":
             self._ledger.note_modules()
         applied, tally = self._layer(site)
+        if words is not None and isinstance(site.slot.owner, ModuleType):
+            specs[site] = imports.spec(site.slot.owner)
         layer = applied.layer
         if not self._place(applied):
             return
