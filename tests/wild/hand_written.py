@@ -31,6 +31,8 @@ CLAIM: Final = (72, 76)  # of an earlier collection, of which no record is left
 WHY: Final = {
     "values": "a new method needs the instance, and a value that is known only when the patch is applied, so a closure "
     "makes the method",
+    "names found": "a loop finds the names, and a pattern leaves out names imported from elsewhere",
+    "C type": "a method of a type written in C is changed, which Python refuses",
     "absent": "the project adds an entry where something else is absent, an installed package or an entry of another "
     "mapping, so a condition stands around",
     "during a call": "the patch holds during certain calls alone, so a wrapper opens and closes a session",
@@ -49,6 +51,7 @@ class HandWritten(NamedTuple):
         said: the declarations for hookpatch.
         how: ``"directly"``, ``"around"`` or ``"not"``.
         why: the reason for around or not, a key of ``WHY``.
+        is_second: True for a patch of the second collection.
     """
 
     project: str
@@ -59,13 +62,14 @@ class HandWritten(NamedTuple):
     said: list[str]
     how: str
     why: str = ""
+    is_second: bool = False
 
 
 def patches() -> list[HandWritten]:
     """Return all patches, in the order of the page."""
     projects = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["project"]
     return [
-        HandWritten(project["name"], project["source"], place, **patch)
+        HandWritten(project["name"], project["source"], place, **patch, is_second=project.get("second", False))
         for project in projects
         for place, patch in enumerate(project["patch"])
     ]
@@ -125,6 +129,8 @@ def figures() -> str:
     count, why = Counter(row.how for row in rows), Counter(row.why for row in rows if row.why)
     files = len({(row.project, row.file) for row in rows})
     projects = len({row.project for row in rows})
+    second = [row for row in rows if row.is_second]
+    others = len({row.project for row in second})
     methods = sum(row.how == "directly" and any(map(gives_method, row.said)) for row in rows)
     wanted = f"The share that an earlier collection claimed, {CLAIM[0]} of {CLAIM[1]} ({CLAIM[0] / CLAIM[1]:.3f}), is "
     wanted += "reached." if count["directly"] / len(rows) >= CLAIM[0] / CLAIM[1] else "not reached."
@@ -133,6 +139,9 @@ def figures() -> str:
         f"({count['directly'] / len(rows):.3f}), {count['around']} with code around the declaration, "
         f"{count['not']} not. {wanted} In {methods} of them the function is a method of an object at hand, such as "
         f"`options.guarded`; without these the share is {(count['directly'] - methods) / len(rows):.3f}.",
+        f"A second collection was chosen before any declaration was tried: of its {len(second)} patches of {others} "
+        f"projects {sum(row.how == 'directly' for row in second)} are said directly "
+        f"({sum(row.how == 'directly' for row in second) / len(second):.3f}).",
         "",
         "Why a patch is not said directly:",
         "",

@@ -594,6 +594,83 @@ class AutoHfQuantizer:
         "[transformers_quantizers_auto.AutoHfQuantizer.merge_quantization_configs(1, args) for args in (None, 2, '')]",
         ["AutoHfQuantizer", "AutoHfQuantizer", "error"],
     ),
+    ("requests-cache", 0): Sample(
+        {
+            "requests.sessions": "class Session:\n    def get(self): return 'page'",
+            "requests": f"from {PREFIX}requests.sessions import Session",
+            "elsewhere": f"from {PREFIX}requests import Session",
+        },
+        """
+class Options:
+    prefix = "cached "
+    def cached(self, original):
+        prefix = self.prefix
+        class Cached(original):
+            def get(self): return prefix + super().get()
+        return Cached
+options = Options()
+""",
+        "[each.Session().get() for each in (requests, requests_sessions, elsewhere)]",
+        ["cached page", "cached page", "page"],
+    ),
+    ("DeepCache", 0): Sample(
+        {"nets": "class Net:\n    def forward(self, x): return x + 1\nnet, other = Net(), Net()"},
+        """
+class Helper:
+    step = 7
+    def forward(self, wrapped, instance, args, kwargs): return self.step, wrapped(*args, **kwargs)
+unet, helper = nets.net, Helper()
+""",
+        "[nets.net.forward(1), nets.other.forward(1)]",
+        [(7, 2), 2],
+    ),
+    ("Lightning Fabric", 0): Sample(
+        {
+            "torch.utils.data": """
+class DataLoader:
+    def __init__(self, data): self.data = data
+class Own(DataLoader):
+    def __init__(self, data, extra):
+        self.extra = extra
+        super().__init__(data)
+class Plain(DataLoader): pass
+"""
+        },
+        """
+class Record:
+    made = []
+    def init(self, wrapped, instance, args, kwargs):
+        self.made.append((type(instance).__name__, args))
+        wrapped(*args, **kwargs)
+record = Record()
+def loaded():
+    del record.made[:]
+    torch_utils_data.Own(1, 2), torch_utils_data.Plain(3)
+    return [*record.made]
+""",
+        "loaded()",
+        [("Own", (1, 2)), ("Own", (1,)), ("Plain", (3,))],
+    ),
+    ("stable-diffusion-webui", 0): Sample(
+        {
+            "torch.nn.functional": "def silu(x): return 'silu'",
+            "ldm.modules.diffusionmodules.model": "def nonlinearity(x): return 0\ndef block(): return nonlinearity(1)",
+        },
+        "",
+        "ldm_modules_diffusionmodules_model.block()",
+        "silu",
+    ),
+    ("stable-diffusion-webui", 1): Sample(
+        {"nets": "class Net: pass\nmodel = Net()\nmodel.cond_stage_model = lambda text: text"},
+        """
+class Hijack:
+    extra = "!"
+    def with_custom_words(self, wrapped): return lambda text: wrapped(text) + self.extra
+model, hijack = nets.model, Hijack()
+""",
+        "model.cond_stage_model('a')",
+        "a!",
+    ),
     ("vllm-ascend", 2): Sample(
         {
             "torch.distributed.distributed_c10d": "def broadcast(x): return x",
