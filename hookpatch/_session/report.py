@@ -217,7 +217,12 @@ def _look_for_stale(sought: Sequence[tuple[Entry, Any]]) -> None:
         if entry.original is ABSENT and (target := entry.request.patch.target) is not None:
             selected = [holder for holder in selected if _is_of_heir(holder, _owner_of(target))]
         own = set().union(*map(own_places, (entry.request.patch.change, *entry.our_values)))
-        selected = [holder for holder in selected if holder.slot is None or holder.slot.key not in own]
+        address = entry.request.patch.address  # beneath the patch: a static method, for example
+        selected = [
+            holder
+            for holder in selected
+            if (holder.words != address if holder.slot is None else holder.slot.key not in own)
+        ]
         names = sorted(_with_count(holder, instances) for holder in selected)
         count = instances.get(id(original), 0) if entry.place is None and entry.request.patch.verb != "wrap" else 0
         entry.stale = (*names, *([f"the class of {_living(count)}"] if count else ()))

@@ -19,9 +19,10 @@ from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.item import ItemSlot
+from hookpatch._engine.slots.originals import originals
 from hookpatch._engine.slots.part import PartialSlot, PartSlot
 from hookpatch._engine.slots.referrers import DEPTH, Referrers, classes
-from hookpatch._engine.slots.slot import Slot, attributes_of, inner, mro
+from hookpatch._engine.slots.slot import ABSENT, Slot, attributes_of, inner, mro
 
 _Place: TypeAlias = tuple[Slot | None, str, str | None]  # slot, words, root: see Holder
 
@@ -67,6 +68,12 @@ class _Search:
 
     def __init__(self, referrers: Referrers) -> None:
         self._referrers: Final = referrers
+        # By id, the names of modules and classes that hold an object beneath a patch: no reference shows these.
+        self._patched: Final = {
+            id(patched.original): name
+            for patched in [*originals.values()]
+            if (name := _name_of(patched.slot)) is not None and patched.original is not ABSENT
+        }
 
     def _places(self, referent: Any, depth: int) -> Iterator[_Place]:
         """Yield the places of an object, first those that have a name."""
@@ -102,6 +109,10 @@ class _Search:
             if holder.__defaults__ is referent:
                 yield AttributeSlot(holder, "__defaults__"), f"the defaults of {describe(holder)}", holder.__module__
         elif (parts := PartSlot.parts(holder, referent)) and depth:
+            if (patched_name := self._patched.get(id(holder))) is not None:
+                for part in parts:
+                    yield None, f"{patched_name[0]}{PartSlot.words(holder, part)}", patched_name[1]
+                return
             for outer, words, root in self._places(holder, depth - 1):
                 for part in parts:
                     inside = words if isinstance(outer, AttributeSlot) and outer.name == "__defaults__" else None
@@ -160,6 +171,8 @@ class _Search:
         """Return words that name a holder, and the module from which the holder is reached."""
         if type(holder) is FunctionType:
             return describe(holder), holder.__module__
+        if (patched_name := self._patched.get(id(holder))) is not None:
+            return patched_name
         for owner in self._referrers.referrers_of(holder):
             if type(owner) is FunctionType and owner.__kwdefaults__ is holder:
                 return f"the defaults of {describe(owner)}", owner.__module__
@@ -176,6 +189,13 @@ class _Search:
                 if slot is not None and root is not None:
                     return words, root
         return a_kind(holder), None
+
+
+def _name_of(slot: Slot) -> tuple[str, str] | None:
+    """Return the name of a slot of a module or class, and the module; None for another slot."""
+    if not isinstance(slot, AttributeSlot) or not issubclass(type(slot.owner), (ModuleType, type)):
+        return None
+    return str(slot), slot.owner.__name__ if issubclass(type(slot.owner), ModuleType) else slot.owner.__module__
 
 
 def _written(key: Any) -> str:

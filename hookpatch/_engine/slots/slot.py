@@ -139,7 +139,7 @@ def along_mro(owner: type, name: str, past_owner: bool = False) -> Any:
 def attributes_of(value: object) -> Any:
     """Return the ``__dict__`` of an object without foreign code, None for an object without one."""
     member = along_mro(type(value), "__dict__")
-    if not isinstance(member, GetSetDescriptorType):
+    if not isinstance(member, KEPT):  # a member in types.SimpleNamespace
         return None
     try:
         return member.__get__(value)

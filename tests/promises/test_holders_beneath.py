@@ -1,0 +1,121 @@
+"""A name that holds a function inside another object is found, too, while the name itself is patched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
+
+import hookpatch
+from hookpatch._engine.site.sites import patched
+
+SOURCE: Final = """
+    import functools, types
+
+    def function(x="x"):
+        return x
+
+    class Deco:
+        def __init__(self, function):
+            self.function = function
+        def __call__(self, *args):
+            return self.function(*args)
+
+    class Plain:
+        def method(self, x="x"):
+            return x
+
+    bound = Plain().method
+    part = functools.partial(function)
+    keyed = functools.partial(max, key=function)
+    cached = functools.lru_cache(function)
+    decorated = Deco(function)
+    rows = [function]
+    table = {"f": function}
+    pair = (function, 1)
+    deep = {"f": [(function,)]}
+    space = types.SimpleNamespace(f=function)
+    bag = {function}
+
+    class Owner:
+        part = functools.partial(function)
+        decorated = Deco(function)
+        pair = (function, 1)
+        table = {"f": function}
+"""
+HELD: Final = {
+    "part": "part.func",
+    "keyed": "keyed.keywords['key']",
+    "cached": "cached.__wrapped__",
+    "decorated": "decorated.function",
+    "rows": "rows[0]",
+    "table": "table['f']",
+    "pair": "pair[0]",
+    "deep": "deep['f'][0][0]",
+    "space": "space.f",
+    "bag": "bag (a set)",
+    "Owner.part": "Owner.part.func",
+    "Owner.decorated": "Owner.decorated.function",
+    "Owner.pair": "Owner.pair[0]",
+    "Owner.table": "Owner.table['f']",
+    "bound": "bound",
+}
+CALLED: Final = {"part", "keyed", "cached", "decorated", "Owner.part", "Owner.decorated", "bound"}
+
+
+def _through(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    return wrapped(*args, **kwargs)
+
+
+def _new(*args: Any) -> Any:
+    return args
+
+
+OVER: Final[dict[str, Callable[[str], hookpatch.Patch]]] = {
+    "wrap": lambda address: hookpatch.wrap(address, _through),
+    "replace": lambda address: hookpatch.replace(address, _new, check_signature=False, why="a test"),
+    "derive": lambda address: hookpatch.derive(address, lambda original: _new, check_signature=False, why="a test"),
+    "remove": hookpatch.remove,
+}
+CELLS: Final = [cell for cell in product(HELD, OVER) if cell[1] != "wrap" or cell[0] in CALLED]
+
+
+@pytest.fixture
+def beneath(make_module: Callable[[str, str], ModuleType]) -> Iterator[Any]:
+    yield make_module("beneath", SOURCE)
+    assert patched() == []
+
+
+@pytest.mark.parametrize(("name", "over"), CELLS)
+def test_a_patched_name_still_names_the_holder(beneath: Any, name: str, over: str) -> None:
+    """Stale names are those from before the patch of the name, whichever of the two patches comes first."""
+    target = "Plain.method" if name == "bound" else "function"
+    inner = hookpatch.active(hookpatch.wrap(f"beneath:{target}", _through), children="local")
+    outer = hookpatch.active(OVER[over](f"beneath:{name}"), children="local")
+    with inner:
+        before = inner.report().patches[0].stale
+    assert any(text.startswith(f"beneath:{HELD[name]}") for text in before)
+    for first, second in ((outer, inner), (inner, outer)):
+        with first, second:
+            assert inner.report().patches[0].stale == before
+
+
+@pytest.mark.parametrize("name", [name for name in HELD if name not in ("bag", "cached", "bound")])
+def test_everywhere_reaches_a_holder_beneath_a_patch(make_module: Callable[[str, str], ModuleType], name: str) -> None:
+    """With reach="everywhere" a holder beneath the patch of its name is patched, or named as stale."""
+    source = SOURCE.replace("import functools", "import functools, operator").replace(
+        "    class Deco",
+        "    function = operator.itemgetter(0)  # no Python function, which is changed in place\n\n    class Deco",
+    )
+    beneath = make_module("beneath", source)
+    original = eval(HELD[name], vars(beneath))
+    session = hookpatch.active(hookpatch.replace("beneath:function", _new, reach="everywhere"), children="local")
+    with hookpatch.active(OVER["replace"](f"beneath:{name}"), children="local"), session:
+        report = session.report()
+        places = {row.place for row in report if row.place} | set(report.patches[0].stale)
+        assert any(place.startswith(f"beneath:{HELD[name]}") for place in places)
+    assert eval(HELD[name], vars(beneath)) is original is beneath.function
+    assert patched() == []
