@@ -34,7 +34,7 @@ class Asked(Lifecycle):
 
     def patch(self) -> hookpatch.Patch:
         tag, facts, address = self.tag, {"why": self.tag}, self.label
-        if self.owner == "outer":
+        if self.owner == "outer" and self.verb not in EDITS:  # an edit lies innermost
             facts["before"] = "many-inner"
         if self.is_rule:
             facts["matches"] = ">=0"  # type: ignore[assignment]  # mixed values

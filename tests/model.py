@@ -272,19 +272,21 @@ def in_order(layers: Iterable[Layer]) -> list[Layer]:
         Refused: two plugins put values, or give the same argument, and neither plugin declares its place.
     """
     ranked = sorted(layers, key=lambda layer: layer.rank, reverse=True)
-    for giving in (
-        [layer for layer in ranked if not layer.is_around_calls],
-        [layer for layer in ranked if layer.verb == "inject"],
-        [layer for layer in ranked if layer.verb == "default"],
-    ):
-        owners = {layer.owner for layer in giving} - {None}
-        if "third" in owners and len(owners) > 1:
-            raise Refused
     result: list[Layer] = []
     for layer in ranked:
         for candidate in (*(outer for outer in ranked if is_outside(outer.owner, layer.owner)), layer):
             if candidate not in result:
                 result.append(candidate)
+    for giving in (
+        [layer for layer in result if not layer.is_around_calls],
+        [layer for layer in result if layer.verb == "inject"],
+        [layer for layer in result if layer.verb == "default"],
+    ):
+        for place, inner in enumerate(giving):
+            # A layer of some instances leaves the other instances to the layer inside.
+            owners = {outer.owner for outer in giving[:place] if outer.kinds is None} - {None, inner.owner}
+            if owners and inner.owner is not None and "third" in {*owners, inner.owner}:
+                raise Refused
     return result
 
 
