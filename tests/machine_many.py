@@ -272,6 +272,11 @@ class ManyMachine(RuleBasedStateMachine):
         values = [place.beneath() for place in self._matches(asked)]
         return not any(isinstance(value, Foreign) and value.is_proxy for value in values)
 
+    def _is_awaited_everywhere(self, place: Place) -> bool:
+        """Return True if an open rule may match a slot later with reach="everywhere": see ``_can``."""
+        rules = [asked for _, plan in self.open for asked in plan if asked.is_rule and asked.verb not in EDITS]
+        return any(asked.reach == "everywhere" and place not in asked.seen for asked in rules)
+
     def _meet(self, outer: Asked, inner: Asked) -> bool:
         """Return True if two patches of one session may conflict: two values of one slot, or two edits of one piece."""
         if outer.path.split(".")[-1] != inner.path.split(".")[-1] and "run" in outer.path + inner.path:
@@ -308,7 +313,7 @@ class ManyMachine(RuleBasedStateMachine):
         raw, place = spot.raw(), spot.place
         if how == "deleted" and (raw is MISSING or place.parent is None):
             return
-        if how == "proxy" and raw is MISSING:
+        if how == "proxy" and (raw is MISSING or self._is_awaited_everywhere(spot.place)):
             return
         if how == "mock" and type(spot.owner) is dict:
             return
