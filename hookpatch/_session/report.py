@@ -179,7 +179,8 @@ def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
     if look:
         applied = [entry for entry in entries if entry.state == "applied" and not entry.is_needless]
         sought = [(entry, _sought_object(entry)) for entry in applied]
-        _look_for_stale([(entry, original) for entry, original in sought if is_recognisable(original)])
+        if held := [(entry, original) for entry, original in sought if is_recognisable(original)]:
+            _look_for_stale(held)
         for entry in applied:
             _note_names(entry)
             entry.differing = () if entry.applied is None else entry.applied.differences()
@@ -202,8 +203,6 @@ def _look_for_stale(sought: Sequence[tuple[Entry, Any]]) -> None:
         for entry, _ in sought:
             entry.warnings = (*(message for message in entry.warnings if message != UNSEEN), UNSEEN)
         return
-    if not sought:
-        return
     stale: dict[int, list[Holder]] = {id(original): [] for _, original in sought}
     our_values = {id(value) for entry, _ in sought for value in entry.our_values}  # a derived subclass holds its base
     for holder in holders([*{id(original): original for _, original in sought}.values()]):
@@ -216,15 +215,11 @@ def _look_for_stale(sought: Sequence[tuple[Entry, Any]]) -> None:
         selected = [holder for holder in stale[id(original)] if entry.request.goes_to(holder.root)]
         if entry.original is ABSENT and (target := entry.request.patch.target) is not None:
             selected = [holder for holder in selected if _is_of_heir(holder, _owner_of(target))]
-        own = set().union(*map(own_places, (entry.request.patch.change, *entry.our_values)))
-        address = entry.request.patch.address  # beneath the patch: a static method, for example
-        selected = [
-            holder
-            for holder in selected
-            if (holder.words != address if holder.slot is None else holder.slot.key not in own)
-        ]
+        patch = entry.request.patch  # its address: beneath the patch of a static method
+        own = set().union([patch.address], *map(own_places, (patch.change, *entry.our_values)))
+        selected = [holder for holder in selected if (holder.slot.key if holder.slot else holder.words) not in own]
         names = sorted(_with_count(holder, instances) for holder in selected)
-        count = instances.get(id(original), 0) if entry.place is None and entry.request.patch.verb != "wrap" else 0
+        count = instances.get(id(original), 0) if entry.place is None and patch.verb != "wrap" else 0
         entry.stale = (*names, *([f"the class of {_living(count)}"] if count else ()))
 
 

@@ -37,6 +37,8 @@ VENDOR: Final = """
     class Child(Kind): pass
 
     thing = Kind()
+    bound, bound_part = thing.method, functools.partial(thing.method)
+    cached, part_of_part = functools.lru_cache(function), functools.partial(functools.partial(function))
     table = {"f": function}
     limit, names = 3, ["x", "y"]
     """
@@ -393,6 +395,33 @@ def test_a_patch_in_place_that_overrides_an_argument_of_the_slot_is_reported(ven
             assert vendor.function() == (2, 0)
             warnings = sorted(row.warnings for row in session.report())
         assert warnings == [(), ("without effect on a: injected by a patch given to active()",)]
+
+
+CALLING: Final = {
+    "partial": "function",
+    "part_of_part": "function",
+    "cached": "function",
+    "bound": "Kind.method",
+    "bound_part": "Kind.method",
+}
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("outer", [hookpatch.inject, hookpatch.default])
+@pytest.mark.parametrize("name", CALLING)
+def test_an_object_that_calls_a_function_changed_in_place_is_reported(
+    vendor: ModuleType, name: str, outer: Callable[..., hookpatch.Patch], together: bool
+) -> None:
+    """A bound method, a partial and a cached function lead to the function in place, whose ``inject`` decides."""
+    inside = hookpatch.inject(f"vendor:{CALLING[name]}", a=2, reach="everywhere")
+    patches = [outer(f"vendor:{name}", a=1), inside]
+    with ExitStack() as stack:
+        for group in [patches] if together else [patches[:1], patches[1:]]:
+            session = stack.enter_context(hookpatch.active(*group, children="local"))
+        assert vars(vendor)[name]() == (2, 0)
+        rows = {row.target: row.warnings for row in hookpatch.report()}
+    assert rows[f"vendor:{name}"] == ("without effect on a: injected by a patch given to active()",)
+    assert session.report().patches[-1].warnings == ()
 
 
 def _calling(original: Callable[..., Any]) -> Callable[..., Any]:

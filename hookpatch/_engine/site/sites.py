@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import lru_cache, partial
 from time import monotonic
-from types import FrameType, FunctionType
+from types import FrameType, FunctionType, MethodType
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -23,6 +24,7 @@ from hookpatch._engine.slots.slot import Slot, inner
 _sites: Final[WeakValueDictionary[tuple[Any, ...], Site]] = WeakValueDictionary()  # by slot; changed under the lock
 _locked: Final[dict[Site, FrameType]] = {}  # the sites whose locks the forking frame has taken
 _PATIENCE: Final = 1.0  # seconds
+_CACHED: Final = type(lru_cache(print))
 
 
 def site_at(slot: Slot) -> Site:
@@ -103,8 +105,15 @@ def lack_of_effect(site: Site, layer: Layer) -> str:
 def lost_in_place(site: Site, layer: Layer) -> str:
     """Return in words the given arguments that patches of the slot's function in place override; empty without any."""
     gives = layer.patch.verb in GIVING_VERBS and not isinstance(site.slot, FunctionSlot)
-    callee = inner(beneath(site.slot)) if gives else None
+    callee = _called_function(inner(beneath(site.slot))) if gives else None
     return lost_inside(layer, site_in(callee).layers) if type(callee) is FunctionType else ""
+
+
+def _called_function(callee: Any) -> Any:
+    """Return the function that a bound method, a partial or a cached function calls."""
+    while type(callee) in (MethodType, partial, _CACHED):
+        callee = callee.__func__ if type(callee) is MethodType else getattr(callee, "func", None) or callee.__wrapped__
+    return callee
 
 
 def newly_hidden(site: Site, layer: Layer) -> list[tuple[Layer, Hidden]]:
