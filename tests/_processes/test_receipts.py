@@ -137,8 +137,8 @@ print(os.getpid())
     first, quiet, isolated = hookpatch.receipts(reports)
     assert first.problems == ()
     assert isolated.problems == (
-        f"process {first.pid} started this process, which left no report: hookpatch was not active in the process, or "
-        "the process was killed before its first line",
+        f"process {first.pid} started this process, which left no report: hookpatch was not active in the process, had "
+        "no HOOKPATCH_REPORT there, or the process was killed before its first line",
     )
     assert quiet.problems == (f"the environment asks for quiet, in process {first.pid} for loud",)
     start = f"hookpatch[{int(out)}]: warning:"
