@@ -20,12 +20,18 @@ def of_this_process() -> str:
 
 
 def write_line(*messages: object, kind: Literal["", "error", "warning"] = "", speaker: str = "hookpatch") -> None:
-    """Write a line for each message, after a name and a kind; nothing without a stderr, as in a service."""
+    """Write a line for each message, after a name and a kind; nothing without a stderr that takes text."""
     start = f"{speaker}: {kind}: " if kind else f"{speaker}: "
     if messages and sys.stderr is not None:
         from hookpatch.errors import one_line  # here: most processes write no message
 
-        sys.stderr.write("".join(f"{start}{one_line(str(message))}\n" for message in messages))
+        text = "".join(f"{start}{one_line(str(message))}\n" for message in messages)
+        try:
+            sys.stderr.write(text)
+        except UnicodeEncodeError:  # of a file that the program has put in the place of stderr
+            sys.stderr.write(text.encode("ascii", "backslashreplace").decode())
+        except (OSError, ValueError):  # a full disk, a closed pipe or file
+            return
 
 
 def refusal(why: object, speaker: str = "hookpatch") -> SystemExit:

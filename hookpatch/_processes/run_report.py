@@ -16,7 +16,10 @@ from hookpatch._processes.unreported import unreported
 from hookpatch._session.report import PatchReport
 from hookpatch.errors import SettingError, one_line
 
-_WHY: Final = "hookpatch was not active in the process, had no HOOKPATCH_REPORT there, or the process was killed before its first line"
+_WHY: Final = (
+    "hookpatch was not active in the process, had no HOOKPATCH_REPORT there, or the process was killed before its "
+    "first line"
+)
 _WELL: Final = ("applied", "overwritten", "waiting", "restored", "unlinked", "dormant", "displaced", "kept", "unused")
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -57,6 +60,47 @@ def test_refusal_without_a_stderr(home: Environment, policy: str, out: str, stat
         *("-c", f"{closed}; os.execv(sys.executable, [sys.executable, 'script.py'])"), HOOKPATCH_ON_ERROR=policy
     )
     assert (completed.stdout, completed.stderr, completed.returncode) == (out, "", status)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no full device")
+@pytest.mark.parametrize(("policy", "out", "status"), [("exit", "", 78), ("warn", "vendor __main__\n", 0)])
+@pytest.mark.parametrize("put", ["os.dup2(os.open('/dev/full', 1), 2)", "os.dup2(pipe(), 2)"])
+def test_refusal_with_a_stderr_that_takes_nothing(
+    home: Environment, put: str, policy: str, out: str, status: int
+) -> None:
+    """A full disk or a pipe without a reader changes neither the status nor the program."""
+    code = f"""
+import os, sys
+def pipe():
+    reading, writing = os.pipe()
+    os.close(reading)
+    return writing
+{put}
+os.environ["HOOKPATCH_PLUGINS"] = "nope"
+os.execv(sys.executable, [sys.executable, "script.py"])
+"""
+    completed = home.run("-c", code, HOOKPATCH_ON_ERROR=policy)
+    assert (completed.stdout, completed.stderr, completed.returncode) == (out, "", status)
+
+
+@pytest.mark.parametrize("stderr", ["io.TextIOWrapper(io.BytesIO(), 'ascii')", "closed"])
+def test_message_for_a_stderr_of_the_program(stderr: str) -> None:
+    """A text that the file cannot hold is escaped; a closed file raises no error in the program."""
+    code = f"""
+import io, sys
+from hookpatch._bootstrap.stderr import write_line
+closed = io.StringIO()
+closed.close()
+sys.stderr, own = {stderr}, sys.stderr
+write_line("Gr\xfc\xdfe")
+file, sys.stderr = sys.stderr, own
+if not file.closed:
+    file.flush()
+    print(file.buffer.getvalue().decode(), end="")
+"""
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (completed.stderr, completed.returncode) == ("", 0)
+    assert completed.stdout == ("" if stderr == "closed" else "hookpatch: Gr\\xfc\\xdfe\n")
 
 
 @pytest.mark.parametrize("flag", ["-I", "-E"])
