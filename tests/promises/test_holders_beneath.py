@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import product
 from types import ModuleType
 from typing import Any, Final
@@ -119,3 +120,24 @@ def test_everywhere_reaches_a_holder_beneath_a_patch(make_module: Callable[[str,
         assert any(place.startswith(f"beneath:{HELD[name]}") for place in places)
     assert eval(HELD[name], vars(beneath)) is original is beneath.function
     assert patched() == []
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("verb", ["replace", "derive"])
+@pytest.mark.parametrize("name", ["function", "Plain"])
+def test_an_entry_of_a_weak_dictionary_is_named(
+    make_module: Callable[[str, str], ModuleType], name: str, verb: str, reach: Any
+) -> None:
+    """The collector shows no weak references: a WeakValueDictionary kept the original, and no row said so."""
+    weak = f"\n    import weakref\n    weak = weakref.WeakValueDictionary(held={name})\n"
+    module = make_module("beneath", SOURCE + weak)
+    original = vars(module)[name]
+    new: Any = _new if name == "function" else type("New", (), {})
+    patch = OVER[verb] if name == "function" else lambda address: hookpatch.replace(address, new)
+    with hookpatch.active(replace(patch(f"beneath:{name}"), reach=reach), children="local") as session:
+        assert module.weak["held"] is original
+        if name == "function" and reach == "everywhere":  # changed in place
+            assert original("y") == ("y",)
+            return
+        assert "beneath:weak.data['held'] (a weak reference)" in session.report().patches[0].stale
+    assert vars(module)[name] is module.weak["held"] is original

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import CellType, FunctionType, ModuleType
 from typing import Any, Final, TypeAlias, final
+from weakref import KeyedRef, getweakrefs
 
 from hookpatch._engine.calls.annotations import evaluated_annotations
 from hookpatch._engine.patch.describe import a_kind, describe
@@ -47,10 +48,16 @@ def holders(referents: Sequence[Any]) -> list[Holder]:
 
     Takes one pass of the garbage collector for each step between a holder and a name, at most four.
     """
-    referrers = Referrers(referents)
+    weak = [(entry, referent) for referent in referents for entry in getweakrefs(referent) if type(entry) is KeyedRef]
+    referrers = Referrers([*referents, *(entry for entry, _ in weak)])
     places_found: list[Holder] = []
     try:
         search = _Search(referrers)
+        for entry, referent in weak:
+            for holder in referrers.referrers_of(entry):
+                for _, words, root in search.places_in(holder, entry, DEPTH):
+                    if root is not None:
+                        places_found.append(Holder(referent, holder, None, f"{words} (a weak reference)", root))
         for referent in referents:
             places: dict[Any, Holder] = {}
             for holder in referrers.referrers_of(referent):
