@@ -174,6 +174,7 @@ def test_models_that_only_one_run_has_made_are_told(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_run_twice_is_refused(tmp_path: Path, words: list[str], disable: str, problem: str) -> None:
     """The refusal comes before the program is run and before a folder is made."""
+    (tmp_path / "script.py").write_text("print('run')\n")
     completed = hookpatch(
         tmp_path, "run", "--graph-diff", "out", "-p", "fuse_qkv_off", *words, HOOKPATCH_DISABLE=disable
     )
@@ -186,6 +187,7 @@ def test_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     """A folder of an earlier run is refused, since models of two runs never mix; a file of the name is refused, too."""
     (tmp_path / "earlier" / "plain").mkdir(parents=True)
     (tmp_path / "file").write_text("")
+    (tmp_path / "script.py").write_text("print('run')\n")
     for folder, problem in (
         ("earlier", "earlier/plain is of an earlier run; name another folder"),
         ("file", "file cannot be written: Not a directory"),
