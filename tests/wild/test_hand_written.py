@@ -820,5 +820,7 @@ def test_declarations_fit_the_installed_libraries() -> None:
     states = json.loads(completed.stdout.splitlines()[-1])
     refused = {text for text, state in states.items() if state not in ("applied", "skipped", "waiting")}
     unfit = {'wrap("tempfile:_TemporaryFileCloser.cleanup", with_fake_unlink)'}  # a method of Python 3.12
-    assert refused == (unfit if sys.version_info < (3, 12) else set())
+    (dropped,) = ROWS["FastChat", 0].said  # a method that transformers has no longer
+    new_in_pip = {*ROWS["pip-system-certs", 0].said}  # pip 23.2 lacks the method; each environment has its own pip
+    assert refused - new_in_pip == {dropped} | (unfit if sys.version_info < (3, 12) else set())
     assert sum(state == "applied" for state in states.values()) >= 40
