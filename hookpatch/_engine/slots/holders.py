@@ -48,16 +48,16 @@ def holders(referents: Sequence[Any]) -> list[Holder]:
 
     Takes one pass of the garbage collector for each step between a holder and a name, at most four.
     """
-    weak = [(entry, referent) for referent in referents for entry in getweakrefs(referent) if type(entry) is KeyedRef]
-    referrers = Referrers([*referents, *(entry for entry, _ in weak)])
+    entries = [entry for referent in referents for entry in getweakrefs(referent) if type(entry) is KeyedRef]
+    referrers = Referrers(referents, entries)
     places_found: list[Holder] = []
     try:
         search = _Search(referrers)
-        for entry, referent in weak:
+        for entry in entries:
             for holder in referrers.referrers_of(entry):
                 for _, words, root in search.places_in(holder, entry, DEPTH):
                     if root is not None:
-                        places_found.append(Holder(referent, holder, None, f"{words} (a weak reference)", root))
+                        places_found.append(Holder(entry(), holder, None, f"{words} (a weak reference)", root))
         for referent in referents:
             places: dict[Any, Holder] = {}
             for holder in referrers.referrers_of(referent):

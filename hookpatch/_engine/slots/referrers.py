@@ -48,16 +48,17 @@ class Referrers:
     Call ``forget`` after the search: the references kept here would disturb the next search.
     """
 
-    def __init__(self, referents: Sequence[Any]) -> None:
-        self._own_ids: set[int] = {id(referents), id(originals)}
+    def __init__(self, *sought: Sequence[Any]) -> None:
+        self._own_ids: set[int] = {id(sought), *map(id, sought), id(originals)}
         self._own_ids.add(id(imports.loaded("_asyncio")))  # must not be asked for its references: see _objects
-        self._kept: list[Any] = [referents]  # kept alive, so that no id in _own_ids is used again
+        self._kept: list[Any] = [sought]  # kept alive, so that no id in _own_ids is used again
         self._own_ids.add(id(self._kept))
         self._modules = self._keep({id(vars(module)): (module, name) for name, module in imports.modules()})
         self._classes: dict[int, tuple[Any, str]] | None = None
         self._own_ids |= set(map(id, self._keep(Trampoline.links())))
         slots = self._keep([patched.slot for patched in [*originals.values()]])
         self._own_ids |= {id(slot.attributes) for slot in slots if isinstance(slot, FunctionSlot)}
+        referents = self._keep([referent for objects in sought for referent in objects])
         for referent in referents:
             if issubclass(type(referent), type):  # leave out the tuples of bases of the class and its subclasses
                 subclasses = self._keep([*classes(referent)])
