@@ -212,7 +212,8 @@ class WithLocks:
 @pytest.mark.parametrize(
     ("kind", "children"),
     [
-        *((kind, children) for kind in PLAIN for children in ("local", "inherit")),
+        *((kind, "inherit") for kind in PLAIN),
+        *(pytest.param(kind, "local", marks=pytest.mark.ends) for kind in PLAIN),
         *((kind, "inherit") for kind in OTHERS),
     ],
 )

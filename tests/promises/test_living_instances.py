@@ -91,7 +91,7 @@ def derived(name: str, answer: str = "new", **facts: Any) -> hookpatch.Patch:
     return hookpatch.derive(f"kinds:{name}", newer(answer), reach="everywhere", **facts)
 
 
-@pytest.mark.parametrize("verb", ["replace", "derive"])
+@pytest.mark.parametrize("verb", [pytest.param("replace", marks=pytest.mark.ends), "derive"])
 @pytest.mark.parametrize("name", FOLLOW)
 def test_instances_follow_and_are_given_back(kinds: ModuleType, name: str, verb: str) -> None:
     cls = getattr(kinds, name)

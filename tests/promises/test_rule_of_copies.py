@@ -80,7 +80,7 @@ def _import(moment: str, names: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("verb", ["wrap", "replace", pytest.param("derive", marks=pytest.mark.ends)])
-@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("reach", ["slot", pytest.param("everywhere", marks=pytest.mark.ends)])
 @pytest.mark.parametrize("value", VALUES)
 def test_each_call_runs_the_patch_once(value: str, reach: str, verb: str, moment: str, modules: Any) -> None:
     """A copy that a module makes inside the block is patched once, and at the end holds the original."""
