@@ -15,14 +15,17 @@ from typing import Any, Final
 importer: Callable[[str], Any] = import_module  # replaced at start-up by ``imports.fetch_ours``, see there
 
 
-def _suggest(word: str, candidates: Iterable[str], least: float = 0.6) -> str:
-    """Return ``; did you mean 'x'?`` for the nearest known word; empty if none is as near as ``least`` (0 to 1)."""
+def _suggest(word: str, candidates: Iterable[str], least: float = 0.6, within: str = "") -> str:
+    """Return ``; did you mean 'x'?`` for the nearest known word; empty if none is as near as ``least`` (0 to 1).
+
+    ``within``: shown before the word.
+    """
     if len(word) > 100:
         return ""  # to compare it would take long
     near = importer("difflib").get_close_matches(
         word, [candidate for candidate in candidates if candidate != word], n=1, cutoff=least
     )
-    return f"; did you mean '{near[0]}'?" if near else ""
+    return f"; did you mean '{within}{near[0]}'?" if near else ""
 
 
 _MOST: Final = 4_000  # characters of a message

@@ -284,7 +284,7 @@ def test_module_is_found_without_importing_its_package(write_module: WriteModule
     for package in (path.parent.parent, path.parent):
         (package / "__init__.py").write_text(LOUD)
     assert presence_of("kit.inner.deep") == Presence(installed=True)
-    hint = "; did you mean 'deep'?"
+    hint = "; did you mean 'kit.inner.deep'?"
     missing = f"there is no module kit.inner.deap{hint}"
     assert presence_of("kit.inner.deap") == Presence(installed=False, missing=missing, hint=hint)
     assert presence_of("kit.outer.deep").missing == "there is no module kit.outer"

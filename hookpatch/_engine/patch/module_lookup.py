@@ -32,7 +32,7 @@ def presence_of(module: str) -> Presence:
         return Presence(installed=True, imported=True)
     parts = module.split(".")
     folders: Sequence[str] | None = None
-    for index in range(len(parts)):
+    for index, part in enumerate(parts):
         if index and folders is None:
             return Presence(installed=None)  # the parent is no package, such as a C extension with inner modules
         name = ".".join(parts[: index + 1])
@@ -44,7 +44,8 @@ def presence_of(module: str) -> Presence:
             if folders is None:
                 where = "here; a module beside a program's script is found when the script runs"
                 return Presence(installed=False, missing=f"there is no module {name} {where}")
-            hint = _suggest(name, [f"{name.rpartition('.')[0]}.{info.name}" for info in pkgutil.iter_modules(folders)])
+            package = name.removesuffix(part)
+            hint = _suggest(part, [info.name for info in pkgutil.iter_modules(folders)], within=package)
             return Presence(installed=False, missing=f"there is no module {name}{hint}", hint=hint)
         folders = inner_folders
     return Presence(installed=True)

@@ -40,7 +40,8 @@ def restore_copies(copied: dict[Site, Former], imported_before: Mapping[str, obj
     }
     first = {id(former.value): former for former in reversed(copied.values())}
     if by_value := {id(former.value): first[id(former.value)] for former in formers.values()}:
-        names = {(getattr(site.slot.owner, "__name__", ""), getattr(site.slot, "name", "")) for site in formers}
+        owners = [(site.slot.owner, site.slot) for site in formers if issubclass(type(site.slot.owner), ModuleType)]
+        names = {(owner.__name__, getattr(slot, "name", "")) for owner, slot in owners}
         reach().restore_copies(by_value.values(), imported_before, names, errors.append)
 
 
