@@ -15,6 +15,8 @@ import pytest
 import hookpatch
 from hookpatch.errors import HookpatchError, PluginError, RestoreError
 
+# Python 3.12 warns of a fork where earlier tests have left threads.
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 ORIGINAL: Final = os._exit
 VENDOR: Final = "def speak(): return 'vendor'\nclass Part: pass\n"
 
