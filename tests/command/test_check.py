@@ -289,6 +289,7 @@ OTHERS = '''
     '''
 
 
+@pytest.mark.ends
 def test_all_that_is_to_be_said_is_said(home: Environment, installed: Install) -> None:
     """The check reports an unneeded patch, a skipped patch, an unknown signature and a missing module."""
     installed("1.0")
@@ -365,6 +366,7 @@ def test_help_has_an_example(home: Environment) -> None:
         assert f"Example: hookpatch {command} " in hookpatch(home, command, "--help").stdout
 
 
+@pytest.mark.ends
 def test_an_edit_is_looked_for_in_other_releases(home: Environment, index: Path, tmp_path: Path) -> None:
     """Comments and documentation do not count in the search for an edit.
 

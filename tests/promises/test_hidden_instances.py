@@ -72,7 +72,9 @@ def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
     return make_module("vendor", VENDOR)
 
 
-@pytest.mark.parametrize("is_one_session", [False, True], ids=["two sessions", "one session"])
+@pytest.mark.parametrize(
+    "is_one_session", [False, pytest.param(True, marks=pytest.mark.ends)], ids=["two sessions", "one session"]
+)
 @pytest.mark.parametrize(
     "verb", [verb if verb == "wrap" else pytest.param(verb, marks=pytest.mark.ends) for verb in INNER]
 )

@@ -263,7 +263,7 @@ _LATER: Final = """
 
 
 @pytest.mark.parametrize("case", PATCHES)
-@pytest.mark.parametrize("way", ["imported", "made", "made of such a class"])
+@pytest.mark.parametrize("way", ["imported", "made", pytest.param("made of such a class", marks=pytest.mark.ends)])
 def test_subclasses_to_come(
     vendor: ModuleType, write_module: Callable[[str, str], object], case: str, way: str
 ) -> None:
@@ -375,7 +375,7 @@ def test_another_patch_between_class_and_subclass(vendor: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("case", PATCHES)
-@pytest.mark.parametrize("first", ["the first", "the last"])
+@pytest.mark.parametrize("first", ["the first", pytest.param("the last", marks=pytest.mark.ends)])
 def test_sessions_end_in_any_order(vendor: ModuleType, case: str, first: str) -> None:
     """Two sessions over the same instances; also for an instance made while both were open."""
     patch, read, patched = PATCHES[case]

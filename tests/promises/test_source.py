@@ -56,7 +56,9 @@ def _declared(address: str, source: str, **options: Any) -> hookpatch.Patch:
     return hookpatch.replace(f"sourced_vendor:{address}", source=f"sourced_values:{source}", add=is_new, **options)
 
 
-@pytest.mark.parametrize("there", ["both", "target", "source", "neither"])
+@pytest.mark.parametrize(
+    "there", ["both", "neither", *(pytest.param(there, marks=pytest.mark.ends) for there in ("target", "source"))]
+)
 @pytest.mark.parametrize("address", CELLS)
 def test_the_value_of_another_address(address: str, there: str, names: None) -> None:
     """Each kind of slot, whichever module is there before: the value of the source inside, the original after."""
