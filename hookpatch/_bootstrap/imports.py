@@ -731,11 +731,11 @@ class _Loader:
 
 def _is_initializing(module: ModuleType) -> bool:
     # Read as importlib itself does (_bootstrap._find_and_load); through vars, for modules that fetch attributes lazily.
-    spec = getattr(module, "__dict__", {}).get("__spec__")
-    if getattr(spec, "_initializing", False) is not True:
+    present = spec(module)
+    if getattr(present, "_initializing", False) is not True:
         return False
     # Without a lock no thread is importing the module: importlib was interrupted at the very end.
-    return not _HAS_LOCKS or getattr(spec, "name", None) in _module_locks
+    return not _HAS_LOCKS or getattr(present, "name", None) in _module_locks
 
 
 class _WatchedSpec(_BootstrapSpec):  # type: ignore[misc]  # Any: typeshed has no such module

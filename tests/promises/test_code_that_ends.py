@@ -167,6 +167,30 @@ def test_code_that_ends_the_program_is_told(
             assert caught.endswith("of plugin 'ending' from ending-kit 1.0)")
 
 
+@pytest.mark.parametrize("end", ["exit", "generator_exit", "os_exit", "posix_exit"])
+def test_only_for_instances_that_ends_the_program_is_told(vendor: ModuleType, end: str) -> None:
+    """The error names the act, as for a rule's ``only=``."""
+    code, act, _ = ENDS[end]
+    thing = vendor.Part()
+
+    def only(value: object) -> bool:
+        exec(f"import os, posix, sys\n{code}", {})
+        return True
+
+    def use() -> list[str]:
+        try:
+            hookpatch.active(hookpatch.replace("vendor:Part().x", 1, add=True, only=only)).open()
+        except HookpatchError as error:
+            return [str(error), str(sorted(vars(thing)))]
+        return []
+
+    result = in_fork(use)
+    assert isinstance(result, list), result
+    text, names = result
+    assert f"only= {act} for a Part" in text
+    assert names == "[]"
+
+
 @pytest.mark.parametrize(
     ("returned", "notes"),
     [

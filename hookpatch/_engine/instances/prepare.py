@@ -18,7 +18,7 @@ from hookpatch._engine.instances.parts import parts_of
 from hookpatch._engine.instances.travel import listen_for_states, of_copies
 from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.patch.patch import Patch
-from hookpatch._engine.patch.process_end import raised, text_of
+from hookpatch._engine.patch.process_end import call_guarded, raised, text_of
 from hookpatch._engine.patch.steps import is_dunder
 from hookpatch._engine.patch.target import Attribute, Target
 from hookpatch._engine.slots.attribute import AttributeSlot
@@ -94,8 +94,8 @@ def _wants(patch: Patch, owner: str, instance: Any) -> bool:
     """Return the answer of ``only=`` for an instance; raise ApplyError for an error of its own."""
     assert patch.only is not None  # the caller has checked
     try:
-        return bool(patch.only(instance))
-    except (Exception, SystemExit) as error:
+        return bool(call_guarded(patch.only, instance))
+    except Exception as error:
         if is_interrupt(error):
             raise
         problem = f"only= {raised(error)} for {a_kind(instance)}{text_of(error)}"

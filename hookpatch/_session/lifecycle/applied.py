@@ -78,7 +78,7 @@ class AppliedLayer:
             return [] if self.entry is None or self.entry.without_effect == problem else [problem]
 
     def _unreadable(self, error: Exception) -> str:
-        return f"{self.site.slot} cannot be read: {type(error).__name__}: {error}"
+        return f"{self.site.slot} cannot be read: {type(error).__name__}{text_of(error)}"
 
     def _differences(self) -> list[str]:
         layer, slot = self.layer, self.site.slot
