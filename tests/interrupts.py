@@ -239,7 +239,11 @@ _OF_INSTANCES: Final = (
     hookpatch.wrap(f"{NAME}:Sized().double", louder),
 )
 _TWO: Final = (hookpatch.wrap(f"{NAME}:run", louder), hookpatch.replace(f"{NAME}:limit", 2_000_000))
-_OVER_A_VALUE: Final = (hookpatch.wrap(f"{NAME}:run", louder), hookpatch.replace(f"{NAME}:run", lambda: "new"))
+_OVER_A_VALUE: Final = (
+    hookpatch.wrap(f"{NAME}:run", louder),
+    hookpatch.replace(f"{NAME}:run", lambda: "new"),
+    hookpatch.wrap(f"{NAME}:run", louder),
+)
 _kept: Final[list[Callable[[], object]]] = []
 
 _RULE: Final = hookpatch.wrap(f"{NAME}:*r*", louder, only=isfunction, matches=2)

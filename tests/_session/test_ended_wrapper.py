@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
 from functools import partial, wraps
@@ -214,6 +215,45 @@ def test_a_kept_wrapper_calls_what_lies_beneath_an_ended_value(
     called.clear()
     assert call(get(vendor)) == call(kept) == original
     assert not called
+
+
+@pytest.mark.parametrize("reach", ["slot", pytest.param("everywhere", marks=pytest.mark.ends)])
+@pytest.mark.parametrize("verb", ["replace", pytest.param("derive", marks=pytest.mark.ends)])
+@pytest.mark.parametrize("target", [target for target in TARGETS if target not in ("of_c", "Kind")])
+def test_a_kept_wrapper_gives_the_arguments_that_the_slot_gives(
+    make_module: Callable[[str, str], ModuleType], target: str, verb: str, reach: str
+) -> None:
+    """Patches outside and inside of an ended value give one argument: to a kept wrapper in the slot's order."""
+    _, get, call = TARGETS[target]
+    vendor = make_module("vendor", VENDOR)
+    address, original, wrong = f"vendor:{target}", call(get(vendor)), []
+    for outer, inner, first in itertools.product(GIVING, GIVING, ("outer", "value", "inner")):
+        patches = {
+            "inner": GIVING[inner](address, reach),
+            "value": _given(target, verb, reach),
+            "outer": _outermost(outer, address, reach),
+        }
+        sessions = {name: hookpatch.active(patch).open() for name, patch in patches.items()}
+        kept = get(vendor)
+        assert "new" in call(kept)
+        order = [first, *(name for name in ("value", "outer", "inner") if name != first)]
+        for place, name in enumerate(order, 1):
+            sessions[name].close()
+            if "value" not in order[:place]:
+                continue
+            called.clear()
+            in_slot, count = call(get(vendor)), len(called)
+            if (call(kept), len(called) - count) != (in_slot, count):
+                wrong.append((outer, inner, order[:place], in_slot))
+        assert call(kept) == original
+    assert not wrong
+
+
+def _outermost(verb: str, target: str, reach: Any) -> hookpatch.Patch:
+    """Return a patch as in ``GIVING``, which gives an argument of another value."""
+    if verb == "wrap":
+        return GIVING[verb](target, reach)
+    return getattr(hookpatch, verb)(target, reach=reach, word="outermost")
 
 
 def test_a_kept_wrapper_leaves_an_argument_out_that_the_value_beneath_does_not_take(

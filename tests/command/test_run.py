@@ -64,7 +64,6 @@ PROGRAMS = [
     pytest.param(["package", "x"], None, id="folder"),
     pytest.param(["-c", LOOKS, "-c"], None, id="code"),
     pytest.param(["-", "x"], LOOKS, id="stdin"),
-    pytest.param(["missing.py"], None, id="missing"),
     pytest.param(["-m", "missing"], None, id="missing module"),
 ]
 

@@ -449,8 +449,9 @@ class Site:
         dropped = (
             [stand_in for stand_in in self.stand_ins if stand_in not in stand_ins] if stand_ins else self.stand_ins
         )
-        for stand_in, beneath, ended in resting:
-            stand_in.rest_on(beneath, self.slot, self.original is not ABSENT or beneath is not self._state.base, ended)
+        for stand_in, beneath, inside, ended in resting:
+            own = self.original is not ABSENT or beneath is not self._state.base
+            stand_in.rest_on(beneath, inside, self.slot, own, ended)
         fitting = [layer for layer in layers if layer not in new_state.left_out]
         self._retired = keep_pointed(dropped, self._retired, fitting)
         if self._retired:
@@ -472,21 +473,23 @@ class Site:
             if len(dropped) == 1 and self._ending == "restored":
                 self._spare = dropped[0]
 
-    def _resting(self, layers: _Layers, stand_ins: Sequence[StandIn]) -> list[tuple[StandIn, Any, Layer]]:
-        """Return the stand-ins over the value of an ended layer, with the value beneath and the layer.
+    def _resting(self, layers: _Layers, stand_ins: Sequence[StandIn]) -> list[tuple[StandIn, Any, _Layers, Layer]]:
+        """Return the stand-ins over an ended value: each with the value beneath, the layers between, the ended layer.
 
         ``layers``, ``stand_ins``: those that remain in the slot.
         """
         leaving = [stand_in for stand_in in self.stand_ins if stand_in not in stand_ins]
-        resting, beneath = [], self._state.base
+        beneath, inside, resting = self._state.base, list[Layer](), list[tuple[StandIn, Any, _Layers, Layer]]()
         for layer in reversed(self._layers if leaving else ()):
             if layer.wraps:
-                runs = (stand_in for stand_in in self._stand_ins if layer in stand_in.layers)
-                beneath = next((stand_in.value_for_outer for stand_in in runs), beneath)
+                inside = [layer, *inside]
             elif not (layer.is_left_out or layer.is_needless):
                 if layer not in layers and beneath is not ABSENT:
-                    resting += [(stand_in, beneath, layer) for stand_in in leaving if layer.gave_value(stand_in.base)]
-                beneath = layer.given_over(beneath)
+                    over = [stand_in for stand_in in leaving if layer.gave_value(stand_in.base)]
+                    resting += [(stand_in, beneath, inside, layer) for stand_in in over]
+                runs = (stand_in for stand_in in self._stand_ins if not set(inside).isdisjoint(stand_in.layers))
+                beneath = layer.given_over(next((stand_in.value_for_outer for stand_in in runs), beneath))
+                inside = []
         return resting
 
     def _write_value(self, value: Any, layers: Sequence[Layer], adding: bool = False) -> None:

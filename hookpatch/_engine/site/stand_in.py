@@ -60,10 +60,11 @@ class StandIn:
             self.value = Proxy(base, _reference(slot))
         self._alone: Final = self._references()
 
-    def rest_on(self, base: Any, slot: Slot, own: bool, ended: Layer) -> None:
+    def rest_on(self, base: Any, inside: Sequence[Layer], slot: Slot, own: bool, ended: Layer) -> None:
         """Take another base, since the layer that gave the present base has ended; ``point`` must follow.
 
-        Foreign code may hold the wrapper. The wrapper looks like the former base, and gets no new layer.
+        Foreign code may hold the wrapper. The wrapper looks like the former base, and gets no new layer but those
+        inside of the ended one: ``inside``. A call of the wrapper of those layers would lose arguments to them.
         """
         is_alike = self._top is not None or type(base) is type(self.base)
         if not (callable(inner(base)) and is_alike and binds(slot, base) == self._binds):
@@ -74,6 +75,7 @@ class StandIn:
             self.value.__wrapped__ = base
         elif not isinstance(self._bottom, FunctionType):
             self._bottom = calling(self._bottom, self._top.function)
+        self.layers = [*self.layers, *(layer for layer in inside if layer not in self.layers)]
         self.base = base  # last: an interrupted change is repeated
 
     @property
