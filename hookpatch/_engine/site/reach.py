@@ -219,8 +219,8 @@ def restore_copies(
         )
         if slot is None or holder.root is None or is_foreign or slot.key in originals:
             continue
-        if isinstance(slot, PartSlot) and originals_of[id(our_value)] is ABSENT:
-            continue  # a method bound to an added function
+        if isinstance(slot, PartSlot) and (originals_of[id(our_value)] is ABSENT or slot.read() is not our_value):
+            continue  # a method bound to an added function, or a part of a whole that is restored by now
         try:
             write_or_delete(slot, originals_of[id(holder.thing)])
         except Exception as error:  # collected: the other copies follow

@@ -113,6 +113,16 @@ class Site:
         return self._state.original
 
     @property
+    def base(self) -> Any:
+        """The value under the innermost layer: the original, or what the owner inherited at the first layer."""
+        return self._state.base
+
+    @property
+    def is_restored(self) -> bool:
+        """True if no foreign value lay over the slot when the last layer ended."""
+        return self._ending == "restored"
+
+    @property
     def layers(self) -> tuple[Layer, ...]:
         """The layers, the outermost first."""
         return tuple(self._layers)

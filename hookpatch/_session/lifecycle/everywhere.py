@@ -7,8 +7,10 @@ from types import ModuleType
 from typing import Any
 
 from hookpatch._bootstrap import imports
+from hookpatch._engine.calls.kept import keeps
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.slot_state import Former
+from hookpatch._engine.site.stand_in import is_proxy
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner
 from hookpatch._session.ledger import Ledger
 
@@ -36,24 +38,41 @@ def restore_copies(copied: dict[Site, Former], imported_before: Mapping[str, obj
     formers = {
         site: former
         for site, former in copied.items()
-        if not site.layers and site.may_be_copied(former) and not _inherits_wrapped(site, former)
+        if not site.layers and site.may_be_copied(former) and not _leaves_our_value(site, former)
     }
     first = {id(former.value): former for former in reversed(copied.values())}
     if by_value := {id(former.value): first[id(former.value)] for former in formers.values()}:
         owners = [(site.slot.owner, site.slot) for site in formers if issubclass(type(site.slot.owner), ModuleType)]
         names = {(owner.__name__, getattr(slot, "name", "")) for owner, slot in owners}
-        reach().restore_copies(by_value.values(), imported_before, names, errors.append)
+        former_values = [inside for former in by_value.values() for inside in _with_function(former)]
+        reach().restore_copies(former_values, imported_before, names, errors.append)
 
 
-def _inherits_wrapped(site: Site, former: Former) -> bool:
-    """Return True for a method of a base class that is now wrapped: our ended wrapper finds the wrapper of the base."""
+def _with_function(former: Former) -> list[Former]:
+    """Return the former state, and of a static or class method also its function: foreign code may hold either."""
+    if is_proxy(former.value):
+        return [former]
+    of_function = Former(inner(former.value), inner(former.original))
+    return [of_function] if of_function.value is former.value else [former, of_function]
+
+
+def _leaves_our_value(site: Site, former: Former) -> bool:
+    """Return True if our value stays in foreign hands after the end, for a name that the owner has not itself.
+
+    A foreign value over the slot may write our value back: then the late restore deletes the name. If the base class
+    has got another method since the patch, our ended wrapper finds that method.
+    """
     slot = site.slot
-    return (
-        former.original is not ABSENT
-        and slot.in_class is not None
-        and site.original is ABSENT
-        and inner(slot.inherited()) is not former.original
-    )
+    if site.original is not ABSENT:
+        return False
+    if not site.is_restored:
+        return True
+    if former.original is ABSENT or slot.in_class is None:
+        return False
+    base, method = inner(site.base), inner(former.original)
+    if inner(slot.inherited()) is not method:
+        return True  # a wrapper of ours over the method of the base class
+    return base is not method and not keeps(base, lambda kept: inner(kept) is method)
 
 
 def reach() -> Any:

@@ -154,7 +154,7 @@ class LayersLifecycle(Lifecycle):
         for site, entry in [(applied.site, applied.entry) for applied in self._homes_first() if is_everywhere]:
             if entry is not None and entry.original is not None:
                 try:  # not as of the entry: the module may have been reloaded
-                    own = inner(beneath(site.slot)) if site.original is ABSENT else inner(site.original)
+                    own = beneath(site.slot) if site.original is ABSENT else site.original
                 except Exception as error:  # of the owner
                     if is_interrupt(error):
                         raise
