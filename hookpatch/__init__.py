@@ -4,10 +4,13 @@
 ``inject``, ``default``, ``replace``, ``derive``, ``remove``, ``edit``, ``enter`` and ``transform`` declare patches
 without a plugin.
 
-Importing this package imports no other file: each name is fetched at its first use.
+Importing this package imports no other file: each name is fetched at its first use. A process has a single copy of the
+package: a second import, after a purge of sys.modules or from another folder, returns the first copy.
 
 PYTEST_DONT_REWRITE: pytest would warn that hookpatch, imported at interpreter start, is too early for a rewrite.
 """
+
+import sys
 
 TYPE_CHECKING = False  # as in typing, without the import: this file runs at interpreter start
 if TYPE_CHECKING:
@@ -137,3 +140,33 @@ def unload_ipython_extension(shell: object) -> None:
 def __dir__() -> list[str]:
     """List the public names, fetched or not."""
     return [*__all__, "__version__"]
+
+
+def _keep_first_copy() -> None:
+    """Make the import return the first copy of this package in this process: the first copy knows the open sessions.
+
+    sys holds the first copy: a purge of sys.modules does not reach sys, and each subinterpreter has a sys of its own.
+    ``imports`` does the same for the other files.
+    """
+    this = sys.modules.get("hookpatch")
+    if this is None or vars(this) is not globals():
+        return  # executed under another name: all other files come from the first copy
+    is_second = "_hookpatch" in vars(sys)
+    first, names = vars(sys).setdefault("_hookpatch", (this, {**globals()}))
+    if not is_second:
+        return
+    second, is_reload = _words(), this is first
+    vars(first).update(names)  # a reload has set all names anew
+    sys.modules["hookpatch"] = first
+    if is_reload or second != first._words():
+        from hookpatch.errors import SecondCopyWarning, warn
+
+        warn(SecondCopyWarning(second, first._words(), is_reload), past=["_pytest"])  # pytest has a loader
+
+
+def _words() -> str:
+    """Return in words which copy of hookpatch this is."""
+    return f"hookpatch {__version__} from {__file__}"
+
+
+_keep_first_copy()

@@ -511,6 +511,20 @@ class NeverOpenedWarning(HookpatchWarning):
     """
 
 
+class SecondCopyWarning(HookpatchWarning):
+    """hookpatch was reloaded, or imported a second time from another folder: the process keeps the first copy.
+
+    Remedy: start a new process for changed files; keep a single copy on ``sys.path``. Has ``second``, the copy or
+    module that was not used.
+    """
+
+    def __init__(self, second: str, first: str, is_reload: bool) -> None:
+        self.second: Final = second
+        done = "executed anew" if is_reload else "used"
+        reason = f"a process keeps its first copy, which knows the open sessions: {first}"
+        super().__init__(f"{second} was not {done}: {reason}; start a new process")
+
+
 class UnknownModuleWarning(HookpatchWarning):
     """A required patch waited in vain for a module that does not exist; a module of a similar name does.
 

@@ -91,6 +91,8 @@ def look(frame, event, _):
         passed.append([ran, line, file, code.co_qualname])
 
 def is_importing(frame):
+    if frame.f_code.co_name == "find_spec":
+        return True  # the search for one of hookpatch's own files
     while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename.startswith(FOLDER)

@@ -1,8 +1,8 @@
 """Notice each executed module: watches, and the finder, loader and spec that fire the watches.
 
-The only file that touches sys.meta_path and sys.modules. The import hooks of wrapt are no replacement. They take module
-locks in find_spec: a deadlock when threads import at once. They forget a hook after the first import: a reload loses
-the patch. They cannot be cancelled, and they run on half-imported modules.
+The only file that touches sys.meta_path, sys.path_hooks and, beside the face, sys.modules. The import hooks of wrapt
+are no replacement. They take module locks in find_spec: a deadlock when threads import at once. They forget a hook
+after the first import: a reload loses the patch. They cannot be cancelled, and they run on half-imported modules.
 
 Rules of the finder: never import in find_spec, never take a lock in find_spec, ask the other finders directly.
 
@@ -772,6 +772,86 @@ def _stop_notifying(spec: ModuleSpec) -> None:
     if type(spec) is _WatchedSpec:
         spec.__class__ = _BootstrapSpec
 
+
+# --- a single copy of hookpatch in a process
+
+
+_OURS: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep
+
+
+def _find_ours(folder: str) -> Any:
+    """Return the finder of a folder of hookpatch, as a function on sys.path_hooks does."""
+    if f"{folder}{os.sep}".startswith(_OURS):
+        for hook in sys.path_hooks:
+            if hook is not _find_ours:
+                try:
+                    return _keeping(hook(folder))
+                except ImportError:
+                    continue
+    raise ImportError(folder)
+
+
+def _keeping(finder: Any) -> Any:
+    """Make a finder find the files of hookpatch that were imported before, and return the finder.
+
+    A file imported twice would not know the sessions and sites of the first time.
+    """
+    find = finder.find_spec
+
+    def find_spec(name: str, target: ModuleType | None = None) -> ModuleSpec | None:
+        module = _first(name)
+        spec: ModuleSpec | None = find(name, target) if module is None else None
+        if module is not None:
+            loader, is_package = _KeepingLoader(module, target is not None), hasattr(module, "__path__")
+            spec = _BootstrapSpec(name, loader, origin=module.__file__, is_package=is_package)
+        return spec
+
+    finder.find_spec = find_spec
+    return finder
+
+
+def _first(name: str) -> ModuleType | None:
+    """Return a module of the first copy of hookpatch, in sys.modules or not; None if not imported yet."""
+    module = vars(sys).get("_hookpatch", (None,))[0]
+    for part in name.split(".")[1:]:
+        if not issubclass(type(module), type(sys)):
+            return None
+        module = vars(module).get(part)  # importlib sets a module in its package at the end of the import
+    return module if getattr(module, "__name__", "") == name else None
+
+
+class _KeepingLoader:
+    """Stands in for the loader of a module that was imported before: executes nothing."""
+
+    def __init__(self, module: ModuleType, is_reload: bool) -> None:
+        self._module = module
+        self._facts = {name: value for name, value in vars(module).items() if name.startswith("__")}
+        self._is_reload = is_reload
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module).update(self._facts)  # importlib has set a new spec and loader
+        if self._is_reload:
+            from hookpatch.errors import SecondCopyWarning, warn
+
+            warn(
+                SecondCopyWarning(module.__name__, vars(sys)["_hookpatch"][0]._words(), is_reload=True),
+                past=["_pytest"],
+            )
+
+    def __getattr__(self, name: str) -> Any:
+        """Return any other attribute of the real loader (get_code, get_source, is_package...)."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._facts["__loader__"], name)
+
+
+sys.path_hooks.insert(0, _find_ours)
+for _folder, _finder in [*sys.path_importer_cache.items()]:
+    if _finder is not None and f"{_folder}{os.sep}".startswith(_OURS):
+        _keeping(_finder)
 
 if hasattr(os, "register_at_fork"):
     # Otherwise a forked child could inherit a lock held by another thread of its parent, for ever.

@@ -104,8 +104,9 @@ def test_a_long_file_says_why() -> None:
         (r"\bsys\.meta_path\b", {"_bootstrap.imports", "testing._pristine"}),  # _pristine: in a message
         (
             r"\bsys\.modules\b",
-            {"_bootstrap.imports", "_inspect.doctor", "_inspect.audit.compare"},
-        ),  # _compare: in an address  # _doctor: looks into another process's
+            {"__init__", "_bootstrap.imports", "_inspect.doctor", "_inspect.audit.compare"},
+        ),  # __init__: a second import  # _compare: in an address  # _doctor: looks into another process's
+        (r"\bsys\.path_(hooks|importer_cache)\b", {"_bootstrap.imports"}),
         (r"\b(setattr|delattr)\(", {"_engine.slots.attribute"}),
         (r"__(set|del)item__'\)\(|\bdict\.(update|pop)\b", {"_engine.slots.item"}),
         (r"\.__code__ = ", {"_engine.slots.function", "_engine.calls.trampoline"}),

@@ -19,8 +19,8 @@ PUBLIC = {
         DisplacedWarning DriftError DriftWarning EditError HookpatchError HookpatchWarning LateWarning MissingPlugin
         NeverCalledWarning NeverOpenedWarning NewPluginError NotAllowed NotCarriedError NotCarriedWarning OptionsError
         OrderError OutlivedWarning PatchError PatchFailedWarning PatchUnneededWarning PluginError RequirementError
-        RestoreError SelectionError SessionError SettingError SignatureError TargetNotFound TargetRefused
-        TargetSyntaxError UnknownCommand UnknownMessage UnknownModuleWarning UnknownPlugin for_stderr
+        RestoreError SecondCopyWarning SelectionError SessionError SettingError SignatureError TargetNotFound
+        TargetRefused TargetSyntaxError UnknownCommand UnknownMessage UnknownModuleWarning UnknownPlugin for_stderr
     """,
     "hookpatch.testing": """
         Effect EffectCell EffectFailed EffectOf Finished FreshProcess NotApplied NotPristine Patched ProgramFailed
