@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
-from types import MethodType, ModuleType
 from typing import Any, Final, final
 
 from hookpatch._bootstrap import environment, imports
 from hookpatch._bootstrap.interrupts import is_of_code
-from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.patch.process_end import call_guarded, raised, text_of
-from hookpatch._engine.patch.target import Attribute, Target
-from hookpatch._engine.site.late_restore import is_recognisable
-from hookpatch._engine.site.reach import own_places
-from hookpatch._engine.site.stand_in import is_proxy
-from hookpatch._engine.slots.attribute import AttributeSlot
-from hookpatch._engine.slots.holders import Holder, holders
-from hookpatch._engine.slots.originals import beneath
-from hookpatch._engine.slots.referrers import classes, lists_references
-from hookpatch._engine.slots.slot import ABSENT, inner, is_same_value, mro
-from hookpatch._engine.slots.trial import UNSEEN
 from hookpatch._session.ledger import Entry, State, compare
-from hookpatch._session.overridden import overridden
+from hookpatch._session.stale import note_stale
 from hookpatch.errors import one_line
 
 _OF_PATCH: Final = ("verb", "why", "upstream", "callers", "required", "required_calls", "rule")
@@ -178,100 +163,11 @@ def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
     compare(entries)
     if look:
         applied = [entry for entry in entries if entry.state == "applied" and not entry.is_needless]
-        sought = [(entry, _sought_object(entry)) for entry in applied]
-        if held := [(entry, original) for entry, original in sought if is_recognisable(original)]:
-            _look_for_stale(held)
+        note_stale(applied)
         for entry in applied:
-            _note_names(entry)
             entry.differing = () if entry.applied is None else entry.applied.differences()
     first = {entry.request.home: entry for entry in reversed(entries)}
     return Report(tuple(_patch_report(entry, first.get(entry.request.home) is entry) for entry in entries))
-
-
-def _sought_object(entry: Entry) -> Any:
-    """Return the object whose holders call past a patch: the original, or the inherited function of the class."""
-    target = entry.request.patch.target
-    if entry.original is not ABSENT or target is None or not isinstance(target.slot, Attribute):
-        return entry.original
-    owner = _owner_of(target)
-    return inner(beneath(AttributeSlot(owner, target.slot.name))) if issubclass(type(owner), type) else ABSENT
-
-
-def _look_for_stale(sought: Sequence[tuple[Entry, Any]]) -> None:
-    """Note the holders of the originals: one pass over all objects for all entries."""
-    if not lists_references():
-        for entry, _ in sought:
-            entry.warnings = (*(message for message in entry.warnings if message != UNSEEN), UNSEEN)
-        return
-    stale: dict[int, list[Holder]] = {id(original): [] for _, original in sought}
-    our_values = {id(value) for entry, _ in sought for value in entry.our_values}  # a derived subclass holds its base
-    for holder in holders([*{id(original): original for _, original in sought}.values()]):
-        is_named = holder.root is not None or holder.slot is None
-        if is_named and id(holder.holder) not in our_values:
-            stale[id(holder.thing)].append(holder)
-    is_of_classes = any(isinstance(original, type) for _, original in sought)
-    instances = Counter(map(id, map(type, gc.get_objects()))) if is_of_classes else {}
-    for entry, original in sought:
-        selected = [holder for holder in stale[id(original)] if entry.request.goes_to(holder.root)]
-        if entry.original is ABSENT and (target := entry.request.patch.target) is not None:
-            selected = [holder for holder in selected if _is_of_heir(holder, _owner_of(target))]
-        patch = entry.request.patch  # its address: beneath the patch of a static method
-        own = set().union([patch.address], *map(own_places, (patch.change, *entry.our_values)))
-        selected = [holder for holder in selected if (holder.slot.key if holder.slot else holder.words) not in own]
-        names = sorted(_with_count(holder, instances) for holder in selected)
-        count = instances.get(id(original), 0) if entry.place is None and patch.verb != "wrap" else 0
-        entry.stale = (*names, *([f"the class of {_living(count)}"] if count else ()))
-
-
-def _is_of_heir(holder: Holder, owner: type) -> bool:
-    """Return True for a method bound to an heir of a class, object or class; also for a name in a module."""
-    if type(holder.holder) is not MethodType:
-        is_name = isinstance(holder.slot, AttributeSlot) and isinstance(holder.slot.owner, ModuleType)
-        return is_name and "." in getattr(holder.thing, "__qualname__", "")
-    of: Any = holder.holder.__self__
-    return any(cls is owner for cls in (*mro(type(of)), *(mro(of) if isinstance(of, type) else ())))
-
-
-def _with_count(holder: Holder, instances: Mapping[int, int]) -> str:
-    """Return the words of a holder; for a subclass with the number of living instances, deeper subclasses included."""
-    is_subclass = holder.slot is None and issubclass(type(holder.holder), type)
-    count = sum(instances.get(id(cls), 0) for cls in classes(holder.holder)) if is_subclass and instances else 0
-    return f"{describe(holder.holder)} (a subclass, {_living(count)})" if count else holder.words
-
-
-def _living(count: int) -> str:
-    return f"{count} living instance{'s' * (count > 1)}"
-
-
-def _note_names(entry: Entry) -> None:
-    """Note the names bound from a plain value, and the subclasses that override a method."""
-    target = entry.request.patch.target
-    if target is None or target.module is None or not isinstance(target.slot, Attribute):
-        return
-    name, owner = target.slot.name, _owner_of(target)
-    is_class = issubclass(type(owner), type)  # isinstance asks the owner's own code
-    if is_class and entry.place is None:
-        entry.overridden = overridden(owner, name, is_of_rule=entry.request.rule is not None)
-    if entry.original is not None and not is_recognisable(entry.original) and entry.original is not ABSENT:
-        from hookpatch._engine.patch.bound_names import baked_in, bound_from  # parses source, and is rarely needed
-
-        is_old = partial(is_same_value, entry.original)
-        if is_class:
-            entry.stale = tuple(baked_in(owner, name, is_old))
-        elif issubclass(type(owner), ModuleType):
-            entry.stale = tuple(sorted(bound_from(target.module, name, is_old)))
-
-
-def _owner_of(target: Target) -> Any:
-    """Return the module or class of a target's name; None for another owner. No foreign code runs."""
-    owner: Any = imports.loaded(str(target.module))
-    for step in target.steps[:-1]:
-        if not (isinstance(step, Attribute) and issubclass(type(owner), (ModuleType, type))):
-            return None
-        owner = vars(owner).get(step.name)
-        while is_proxy(owner):  # a wrapped class
-            owner = owner.__wrapped__
-    return owner
 
 
 def _patch_report(entry: Entry, is_first: bool) -> PatchReport:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import CellType, FunctionType, ModuleType
 from typing import Any, Final, TypeAlias, final
-from weakref import KeyedRef, getweakrefs
+from weakref import WeakMethod, getweakrefs
 
 from hookpatch._engine.calls.annotations import evaluated_annotations
 from hookpatch._engine.patch.describe import a_kind, describe
@@ -48,16 +48,15 @@ def holders(referents: Sequence[Any]) -> list[Holder]:
 
     Takes one pass of the garbage collector for each step between a holder and a name, at most four.
     """
-    entries = [entry for referent in referents for entry in getweakrefs(referent) if type(entry) is KeyedRef]
-    referrers = Referrers(referents, entries)
+    weak = [(entry, referent) for referent in referents for entry in getweakrefs(referent)]
+    referrers = Referrers(referents, [entry for entry, _ in weak])
     places_found: list[Holder] = []
     try:
         search = _Search(referrers)
-        for entry in entries:
+        for entry, referent in weak:
             for holder in referrers.referrers_of(entry):
-                for _, words, root in search.places_in(holder, entry, DEPTH):
-                    if root is not None:
-                        places_found.append(Holder(entry(), holder, None, f"{words} (a weak reference)", root))
+                for words, module in search.weak_places(holder, entry):
+                    places_found.append(Holder(referent, holder, None, f"{words} (a weak reference)", module))
         for referent in referents:
             places: dict[Any, Holder] = {}
             for holder in referrers.referrers_of(referent):
@@ -87,6 +86,16 @@ class _Search:
         referrers = self._referrers.referrers_of(referent)
         for holder in sorted(referrers, key=lambda referrer: self._referrers.named_by(referrer) is None):
             yield from self.places_in(holder, referent, depth)
+
+    def weak_places(self, holder: Any, entry: Any) -> Iterator[tuple[str, str]]:
+        """Yield the places of a weak reference that have a name."""
+        if type(holder) is WeakMethod:  # it keeps the reference to its function
+            for outer in self._referrers.referrers_of(holder):
+                yield from self.weak_places(outer, holder)
+            return
+        for _, words, root in self.places_in(holder, entry, DEPTH):
+            if root is not None and root.partition(".")[0] != "hookpatch":
+                yield words, root
 
     def places_in(self, holder: Any, referent: Any, depth: int) -> Iterator[_Place]:
         """Yield the places of an object in one holder."""

@@ -1,0 +1,168 @@
+"""Find the names and places that hold the original of a patch, and therefore call past the patch."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import MethodType, ModuleType
+from typing import Any, Final, final
+from weakref import WeakMethod
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.instances.living import Living
+from hookpatch._engine.patch.describe import describe
+from hookpatch._engine.patch.target import Attribute, Target
+from hookpatch._engine.site.late_restore import is_recognisable
+from hookpatch._engine.site.reach import own_places
+from hookpatch._engine.site.stand_in import is_proxy
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.holders import Holder, holders
+from hookpatch._engine.slots.originals import beneath
+from hookpatch._engine.slots.referrers import classes, lists_references
+from hookpatch._engine.slots.slot import ABSENT, inner, is_same_value, mro
+from hookpatch._engine.slots.trial import UNSEEN
+from hookpatch._session.ledger import Entry
+from hookpatch._session.lifecycle.applied import AppliedInstances, AppliedLayer
+from hookpatch._session.overridden import overridden
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sought:
+    """An object whose holders call past a patch.
+
+    Attributes:
+        takes: returns True if a holder calls past the patch; None if each holder does.
+    """
+
+    entry: Entry
+    original: Any
+    takes: Callable[[Holder], bool] | None = None
+
+
+def note_stale(entries: Sequence[Entry]) -> None:
+    """Note in applied entries which names and places hold the originals: one pass over all objects."""
+    every = [sought for entry in entries for sought in _sought(entry)]
+    if found := [sought for sought in every if is_recognisable(sought.original)]:
+        _look_for_stale(found)
+    for entry in entries:
+        _note_names(entry)
+
+
+def _sought(entry: Entry) -> Iterator[_Sought]:
+    """Yield the original, the inherited function of a class, or the functions of an object's methods."""
+    target = entry.request.patch.target
+    if isinstance(entry.applied, AppliedInstances):
+        yield from _methods_of_instances(entry, entry.applied)
+    elif entry.original is not ABSENT or target is None or not isinstance(target.slot, Attribute):
+        yield _Sought(entry, entry.original)
+    elif issubclass(type(owner := _owner_of(target)), type):
+        function = inner(beneath(AttributeSlot(owner, target.slot.name)))
+        yield _Sought(entry, function, partial(_is_of_heir, owner))
+    elif isinstance(entry.applied, AppliedLayer):
+        slot = entry.applied.site.slot
+        method = None if issubclass(type(slot.owner), ModuleType) else beneath(slot)
+        if type(method) is MethodType and method.__self__ is slot.owner:
+            yield _Sought(entry, method.__func__, partial(_is_bound_to, lambda bound: bound is slot.owner))
+
+
+def _methods_of_instances(entry: Entry, applied: AppliedInstances) -> Iterator[_Sought]:
+    living = applied.living
+    for site in [site for site in [*applied.layers] if site not in applied.hooks]:
+        if site.slot.in_class is not None and isinstance(living, Living):
+            yield _Sought(entry, inner(beneath(site.slot)), partial(_is_bound_to, living.meant.takes))
+
+
+def _look_for_stale(every: Sequence[_Sought]) -> None:
+    if not lists_references():
+        for entry in [sought.entry for sought in every]:
+            entry.warnings = (*(message for message in entry.warnings if message != UNSEEN), UNSEEN)
+        return
+    stale: dict[int, list[Holder]] = {id(sought.original): [] for sought in every}
+    # A derived subclass holds its base.
+    our_values: Final = {id(value) for sought in every for value in sought.entry.our_values}
+    for holder in holders([*{id(sought.original): sought.original for sought in every}.values()]):
+        is_named = holder.root is not None or holder.slot is None
+        if is_named and id(holder.holder) not in our_values:
+            stale[id(holder.thing)].append(holder)
+    is_of_classes = any(isinstance(sought.original, type) for sought in every)
+    instances = Counter(map(id, map(type, gc.get_objects()))) if is_of_classes else {}
+    for entry in [sought.entry for sought in every]:
+        entry.stale = ()
+    for sought in every:
+        entry, original, takes = sought.entry, sought.original, sought.takes
+        selected = [holder for holder in stale[id(original)] if entry.request.goes_to(holder.root)]
+        selected = [holder for holder in selected if takes is None or takes(holder)]
+        patch = entry.request.patch  # its address: beneath the patch of a static method
+        own = set().union([patch.address], *map(own_places, (patch.change, *entry.our_values)))
+        selected = [holder for holder in selected if (holder.slot.key if holder.slot else holder.words) not in own]
+        names = sorted(_with_count(holder, instances) for holder in selected)
+        count = instances.get(id(original), 0) if entry.place is None and patch.verb != "wrap" else 0
+        entry.stale = (*entry.stale, *names, *([f"the class of {_living(count)}"] if count else ()))
+
+
+def _method(holder: Holder) -> Any:
+    """Return the bound method that holds a function, also by a weak reference; None for another holder."""
+    method = holder.holder() if type(holder.holder) is WeakMethod else holder.holder
+    return method if type(method) is MethodType else None
+
+
+def _is_bound_to(takes: Callable[[Any], bool], holder: Holder) -> bool:
+    """Return True for a method bound to an object that ``takes`` returns True for."""
+    method = _method(holder)
+    return method is not None and takes(method.__self__)
+
+
+def _is_of_heir(owner: type, holder: Holder) -> bool:
+    """Return True for a method bound to an heir of a class, object or class; also for a name in a module."""
+    method = _method(holder)
+    if method is None:
+        is_name = isinstance(holder.slot, AttributeSlot) and isinstance(holder.slot.owner, ModuleType)
+        return is_name and "." in getattr(holder.thing, "__qualname__", "")
+    of: Any = method.__self__
+    return any(cls is owner for cls in (*mro(type(of)), *(mro(of) if isinstance(of, type) else ())))
+
+
+def _with_count(holder: Holder, instances: Mapping[int, int]) -> str:
+    """Return the words of a holder; for a subclass with the number of living instances, deeper subclasses included."""
+    is_subclass = holder.slot is None and issubclass(type(holder.holder), type)
+    count = sum(instances.get(id(cls), 0) for cls in classes(holder.holder)) if is_subclass and instances else 0
+    return f"{describe(holder.holder)} (a subclass, {_living(count)})" if count else holder.words
+
+
+def _living(count: int) -> str:
+    return f"{count} living instance{'s' * (count > 1)}"
+
+
+def _note_names(entry: Entry) -> None:
+    """Note the names bound from a plain value, and the subclasses that override a method."""
+    target = entry.request.patch.target
+    if target is None or target.module is None or not isinstance(target.slot, Attribute):
+        return
+    name, owner = target.slot.name, _owner_of(target)
+    is_class = issubclass(type(owner), type)  # isinstance asks the owner's own code
+    if is_class and entry.place is None:
+        entry.overridden = overridden(owner, name, is_of_rule=entry.request.rule is not None)
+    if entry.original is not None and not is_recognisable(entry.original) and entry.original is not ABSENT:
+        from hookpatch._engine.patch.bound_names import baked_in, bound_from  # parses source, and is rarely needed
+
+        is_old = partial(is_same_value, entry.original)
+        if is_class:
+            entry.stale = tuple(baked_in(owner, name, is_old))
+        elif issubclass(type(owner), ModuleType):
+            entry.stale = tuple(sorted(bound_from(target.module, name, is_old)))
+
+
+def _owner_of(target: Target) -> Any:
+    """Return the module or class of a target's name; None for another owner. No foreign code runs."""
+    owner: Any = imports.loaded(str(target.module))
+    for step in target.steps[:-1]:
+        if not (isinstance(step, Attribute) and issubclass(type(owner), (ModuleType, type))):
+            return None
+        owner = vars(owner).get(step.name)
+        while is_proxy(owner):  # a wrapped class
+            owner = owner.__wrapped__
+    return owner
