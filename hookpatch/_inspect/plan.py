@@ -29,6 +29,7 @@ from hookpatch._inspect.rehearsal import SEVERITY, Outcome, State, with_matches
 from hookpatch._inspect.throwaway import outcomes_of
 from hookpatch._plugins.relations import check
 from hookpatch._processes.active import lock_of
+from hookpatch._session.additions import additions
 from hookpatch._session.ledger import Requested
 from hookpatch._session.load import load, load_drift, relations_of_plugins, selection_for
 from hookpatch.errors import ApplyError, ConflictError, OrderError, SettingError
@@ -238,6 +239,10 @@ def plan_of(
         else by_version(request)
         for request in requests
     ]
+    added_by = additions([request.patch for request in requests])
+    for index in added_by:
+        if outcomes[index].error == "TargetNotFound":  # the child process looks, with the name added
+            outcomes[index] = by_version(requests[index])
     to_look = [
         index
         for index, request in enumerate(requests)
@@ -246,6 +251,9 @@ def plan_of(
     if to_look:
         looked = [outcome for of_item in outcomes_of(items, options, lock, look) for outcome in of_item]
         for index in to_look:
+            adder = looked[added_by.get(index, index)]
+            if looked[index].error == "TargetNotFound" and adder.state == "waiting":
+                looked[index] = Outcome("waiting", f"the patch that may add the name was not looked at: {adder.reason}")
             outcomes[index] = looked[index]._replace(warnings=looked[index].warnings or outcomes[index].warnings)
     groups: dict[str | tuple[int, str], list[_Tried]] = {}
     for request, outcome in with_matches(requests, outcomes):

@@ -225,6 +225,22 @@ def test_patch_that_is_not_needed_any_more_is_a_warning(install: Install, vendor
     assert str(plan).splitlines()[-1] == f"     warning: {patch.warnings[0]}"
 
 
+@pytest.mark.parametrize("outer", ["inject", "default"])
+@pytest.mark.parametrize("inner", ["wrap", "replace", "derive", "edit"])
+def test_a_given_argument_outside_of_any_patch(outer: str, inner: str, make_module: MakeModule) -> None:
+    """The plan of an imported module has both patches in their order, without a word of lost arguments."""
+    make_module("vendor", "def call(wide=0): return wide")
+    giving = {"inject": hookpatch.inject, "default": hookpatch.default}[outer]("vendor:call", wide=1)
+    patch = {
+        "wrap": lambda: hookpatch.wrap("vendor:call", lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs)),
+        "replace": lambda: hookpatch.replace("vendor:call", lambda wide=0: wide),
+        "derive": lambda: hookpatch.derive("vendor:call", lambda below: lambda wide=0: below(wide)),
+        "edit": lambda: hookpatch.edit("vendor:call", "return wide", "return -wide"),
+    }[inner]()
+    ((given, other),) = [target.patches for target in hookpatch.plan(giving, patch)]
+    assert [(row.place, row.verb, row.warnings) for row in (given, other)] == [(1, outer, ()), (2, inner, ())]
+
+
 def test_target_that_is_imported_is_looked_at(make_module: MakeModule) -> None:
     """Signatures of an imported target are compared; an object at hand always."""
     module = make_module("vendor", "def call(deep): return []\nfor_c = len")

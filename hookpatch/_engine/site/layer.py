@@ -341,6 +341,8 @@ class Layer:
 
 def lost(outer: Sequence[Layer], layer: Layer, inner: Sequence[Layer]) -> str:
     """Return in words the given arguments without effect between other layers; empty if all are in effect."""
+    if layer.patch.verb not in GIVING_VERBS:
+        return ""
     outer = [*takewhile(_wraps, reversed(outer))]  # further out and in the calls pass a new value
     return _in_words(_giving(outer, layer), _overriding([*takewhile(_wraps, inner)], layer))
 

@@ -60,6 +60,8 @@ class SlotBefore:
         stand_in: StandIn | None = None
         for layer in reversed(layers):
             try:
+                if value is ABSENT and layer.patch.verb != "replace":
+                    self._check_beneath(layer, layers)
                 if layer.wraps:
                     stand_in = stand_in or self._stand_in_over(value, own, layer)
                     stand_in.fit(layer)
@@ -72,9 +74,6 @@ class SlotBefore:
                     if layer.patch.verb in MAKING_VERBS:
                         stand_in.derived_by |= {layer.rank}
                 stand_in = None
-                if value is ABSENT and layer.patch.verb in MAKING_VERBS:
-                    assert layer.patch.target is not None  # only enter has none
-                    raise missing(self.state.slot, layer.patch.target, layer.owner)
                 is_inherited = value is self.state.base and self.state.original is ABSENT
                 inherits = partial(_inherited, self.state.slot, value) if is_inherited else None
                 over = layer.value(value, self.state.slot, inherits)
@@ -92,6 +91,26 @@ class SlotBefore:
             runs.append((stand_in, run))
             value = stand_in.value
         return NewState(self.state.original if value is self.state.base else value, runs, left_out)
+
+    def _check_beneath(self, layer: Layer, layers: Sequence[Layer]) -> None:
+        """Raise TargetRefused for a layer over nothing if an outer layer adds the name, else TargetNotFound."""
+        patch, slot = layer.patch, self.state.slot
+        is_over_nothing = patch.verb != "remove" or (self.state.base is ABSENT and layer not in self.layers)
+        outside = (
+            outer for outer in layers[: layers.index(layer)] if outer.patch.verb == "replace" and not outer.ended
+        )
+        if is_over_nothing and (adder := next(outside, None)) is not None:
+            adding = f"{adder.patch.verb} {adder.patch.by_rule}".rstrip()
+            problem = (
+                f"{slot} holds nothing, and the {adding} of {adder.owner} adds the name outside of this {patch.verb}"
+            )
+            way = f"give the {patch.verb} before the {adder.patch.verb}: the first of a session lies outside"
+            if adder.owner != layer.owner:
+                way = f"select {layer.owner} before {adder.owner}, or declare the order with before= or after="
+            raise TargetRefused(patch.address, layer.owner, f"{problem}; {way}")
+        if patch.verb in MAKING_VERBS:
+            assert patch.target is not None  # only enter has none
+            raise missing(slot, patch.target, layer.owner)
 
     def _callable(self, value: Any, layer: Layer) -> Any:
         """Return the callable that a function slot calls for a value."""

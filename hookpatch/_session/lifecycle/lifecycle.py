@@ -85,6 +85,10 @@ class Lifecycle:
         """Never apply the patch."""
         self._entry.become("skipped", reason)
 
+    def await_addition(self) -> None:
+        """Note that the refused patch waits for another patch of the session, which may add the name."""
+        self._entry.become("waiting")
+
     # --- checked first, then applied
 
     def check(self) -> list[Any]:

@@ -14,13 +14,14 @@ from hookpatch._bootstrap import environment, interrupts
 from hookpatch._bootstrap.interpreters import other_interpreters
 from hookpatch._plugins import notify
 from hookpatch._session import task
+from hookpatch._session.additions import additions, behind_additions
 from hookpatch._session.ledger import Ledger
 from hookpatch._session.lifecycle.everywhere import look_for_holders
 from hookpatch._session.lifecycle.kinds import lifecycle_of
 from hookpatch._session.lifecycle.lifecycle import Lifecycle
 from hookpatch._session.span.leftovers import call_undos, finish_postponed, look_again, note_dead, opened
 from hookpatch._session.span.state import SessionState, end_lifecycles, numbers
-from hookpatch.errors import SessionError
+from hookpatch.errors import SessionError, TargetNotFound
 
 if TYPE_CHECKING:
     from hookpatch._session.rules import Rule
@@ -115,8 +116,14 @@ class OpeningSession(SessionState):
             also.begin(number)
         values: list[Any] = []
         self._rules = [lifecycle for lifecycle in lifecycles if not isinstance(lifecycle, Lifecycle)]
-        for lifecycle in lifecycles if len(lifecycles) > 1 or self._rules else ():
-            values += lifecycle.check()  # all before the first is applied; a single patch is checked when applied
+        added_by = additions([request.patch for request in self._requests]) if len(self._requests) > 1 else {}
+        for place, lifecycle in enumerate(lifecycles if len(lifecycles) > 1 or self._rules else ()):
+            try:
+                values += lifecycle.check()  # all before the first is applied; a single patch is checked when applied
+            except TargetNotFound:
+                if place not in added_by or not isinstance(lifecycle, Lifecycle):
+                    raise
+                lifecycle.await_addition()  # for the patch that may add the name; then the site decides
         if len(values) > 1:
             look_for_holders(self._ledger, values)
         values.clear()  # a filled list would be a holder, too
@@ -125,7 +132,7 @@ class OpeningSession(SessionState):
             task.begin(number)
         begun: list[Lifecycle | Rule] = []
         self._undos.append(partial(end_lifecycles, begun, {}, self._ledger, self._errors))
-        for lifecycle in lifecycles:
+        for lifecycle in behind_additions(lifecycles, added_by) if added_by else lifecycles:
             begun.append(lifecycle)
             lifecycle.begin()
         for lifecycle in lifecycles:
