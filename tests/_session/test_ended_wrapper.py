@@ -256,6 +256,30 @@ def _outermost(verb: str, target: str, reach: Any) -> hookpatch.Patch:
     return getattr(hookpatch, verb)(target, reach=reach, word="outermost")
 
 
+@pytest.mark.parametrize("target", ["speak", "registry['entry']", "Kind.method", "Kind.static", "Kind.of_class"])
+def test_a_call_in_flight_gets_the_argument_after_the_end_of_the_value_over_a_removed_name(
+    make_module: Callable[[str, str], ModuleType], target: str
+) -> None:
+    """The slot has nothing to inject into. A call that found the wrapper before calls the value with the argument."""
+    _, get, call = TARGETS[target]
+    vendor = make_module("vendor", VENDOR)
+    address, original = f"vendor:{target}", call(get(vendor))
+    removed, value = hookpatch.active(hookpatch.remove(address)), hookpatch.active(_given(target, "replace", "slot"))
+    outer = hookpatch.active(hookpatch.inject(address, word="given"))
+    for session in (removed, value, outer):
+        session.open()
+    kept = get(vendor)
+    assert call(kept) == "new given"
+    with pytest.warns(PatchFailedWarning, match="holds nothing"):
+        value.close()
+    assert call(kept) == "new given"
+    removed.close()
+    assert call(get(vendor)).endswith("given")
+    outer.close()
+    assert call(get(vendor)) == original
+    assert not call(kept).endswith("given")
+
+
 def test_a_kept_wrapper_leaves_an_argument_out_that_the_value_beneath_does_not_take(
     make_module: Callable[[str, str], ModuleType],
 ) -> None:

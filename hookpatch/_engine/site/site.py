@@ -461,9 +461,10 @@ class Site:
         )
         for stand_in, beneath, inside, ended in resting:
             own = self.original is not ABSENT or beneath is not self._state.base
-            stand_in.rest_on(beneath, inside, self.slot, own, ended)
-        fitting = [layer for layer in layers if layer not in new_state.left_out]
-        self._retired = keep_pointed(dropped, self._retired, fitting)
+            run = [*stand_in.layers, *(layer for layer in inside if layer not in stand_in.layers)]
+            fitting = [layer for layer in run if layer in layers and layer not in new_state.left_out]
+            stand_in.rest_on(beneath, own, self.slot, fitting, ended)
+        self._retired = keep_pointed(dropped, self._retired, layers)
         if self._retired:
             self._retired = reuse(stand_ins, self._retired)
         self._stand_ins, self._layers, self._state.wanted = stand_ins, layers, new_state.value

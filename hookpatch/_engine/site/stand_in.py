@@ -60,11 +60,11 @@ class StandIn:
             self.value = Proxy(base, _reference(slot))
         self._alone: Final = self._references()
 
-    def rest_on(self, base: Any, inside: Sequence[Layer], slot: Slot, own: bool, ended: Layer) -> None:
-        """Take another base, since the layer that gave the present base has ended; ``point`` must follow.
+    def rest_on(self, base: Any, own: bool, slot: Slot, layers: Sequence[Layer], ended: Layer) -> None:
+        """Take another base and run a list of layers, since the layer that gave the present base has ended.
 
-        Foreign code may hold the wrapper. The wrapper looks like the former base, and gets no new layer but those
-        inside of the ended one: ``inside``. A call of the wrapper of those layers would lose arguments to them.
+        Foreign code may hold the wrapper. The wrapper looks like the former base. No new layer comes but those inside
+        of the ended layer: beneath another wrapper, they would override the arguments that this wrapper gives.
         """
         is_alike = self._top is not None or type(base) is type(self.base)
         if not (callable(inner(base)) and is_alike and binds(slot, base) == self._binds):
@@ -75,7 +75,7 @@ class StandIn:
             self.value.__wrapped__ = base
         elif not isinstance(self._bottom, FunctionType):
             self._bottom = calling(self._bottom, self._top.function)
-        self.layers = [*self.layers, *(layer for layer in inside if layer not in self.layers)]
+        self.point(layers)
         self.base = base  # last: an interrupted change is repeated
 
     @property
@@ -203,7 +203,7 @@ def keep_pointed(
     """Return the retired stand-ins with the stand-ins that have left the slot. The wrapper keeps a stand-in alive.
 
     While foreign code holds the wrapper, a stand-in runs each layer until the layer's end. A stand-in over a value of
-    ours calls the value until the end of the value's layer. ``layers``: the site's layers that fit.
+    ours calls the value until the end of the value's layer. ``layers``: the site's layers.
     """
     if not stand_ins:
         return retired
