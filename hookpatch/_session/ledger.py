@@ -183,7 +183,7 @@ class Ledger:
         # The further entries of a patch, or of a rule's matches, by the id of the Requested, kept alive by the entries.
         self._further: Final[dict[int, list[Entry]]] = {}
         self.imported_before: Mapping[str, object] = {}  # the modules noted by ``note_modules``
-        self.holders: list[Any] | None = None  # of all objects with reach="everywhere", while the session is opened
+        self.holders: Any = None  # of all objects with reach="everywhere", while the session is opened
 
     @property
     def entries(self) -> list[Entry]:

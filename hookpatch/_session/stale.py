@@ -16,11 +16,11 @@ from hookpatch._engine.instances.living import Living
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.patch.target import Attribute, Target
 from hookpatch._engine.site.late_restore import is_recognisable
-from hookpatch._engine.site.reach import own_places
 from hookpatch._engine.site.stand_in import is_proxy
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.holders import Holder, holders
 from hookpatch._engine.slots.originals import beneath
+from hookpatch._engine.slots.part import own_places
 from hookpatch._engine.slots.referrers import classes, lists_references
 from hookpatch._engine.slots.slot import ABSENT, inner, is_same_value, mro
 from hookpatch._engine.slots.trial import UNSEEN

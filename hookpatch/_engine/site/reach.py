@@ -9,14 +9,14 @@ from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
-from hookpatch._engine.calls.kept import globals_used, kept_by_function
+from hookpatch._engine.calls.kept import globals_used
 from hookpatch._engine.calls.trampoline import HOOK
 from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.patch.module_lookup import fixed_part, presence_of
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.layer import derived
-from hookpatch._engine.site.sites import over, site_at
+from hookpatch._engine.site.sites import over, patched, site_at
 from hookpatch._engine.site.slot_state import Former
 from hookpatch._engine.site.stand_in import binds, is_our_wrapper
 from hookpatch._engine.slots.attribute import AttributeSlot
@@ -24,13 +24,41 @@ from hookpatch._engine.slots.function import FunctionSlot, innermost
 from hookpatch._engine.slots.guard import getter_of
 from hookpatch._engine.slots.holders import Holder, holders
 from hookpatch._engine.slots.originals import originals, own_beneath
-from hookpatch._engine.slots.part import ClassSlot, PartSlot
+from hookpatch._engine.slots.part import ClassSlot, PartSlot, own_places
 from hookpatch._engine.slots.referrers import lists_references
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner, write_or_delete
 from hookpatch._engine.slots.trial import THIS_PYTHON, functions_change_inside
 from hookpatch.errors import TargetRefused
 
 DECORATED: Final = "the function inside its decorators is edited"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The holders of some objects, and the keys of the slots that patches keep for themselves.
+
+    ``patched_with``: by id, the callables and values of patches, kept alive: a dead function's cell has no name.
+    """
+
+    holders: Sequence[Holder]
+    own: frozenset[tuple[Any, ...]]
+    patched_with: Mapping[int, Any]
+
+
+def find(referents: Sequence[Any], changes: Iterable[Any]) -> Found:
+    """Search for the holders of objects; ``changes``: the callables and values of the session's patches."""
+    layers = [layer for site in patched() for layer in site.layers]
+    applied = [value for layer in layers for value in (layer.patch.change, *layer.values_in_slots)]
+    every = {id(change): change for change in (*changes, *applied, *derived())}
+    own = own_keys(every.values())  # first: the holders found refer to the objects that nothing else refers to
+    return Found(holders(referents), own, every)
+
+
+def own_keys(changes: Iterable[Any]) -> frozenset[tuple[Any, ...]]:
+    """Return the keys of the slots in which the callables and values of patches keep objects."""
+    changes = [*changes]
+    return frozenset().union(*map(own_places, changes), *map(_own_globals, changes))
 
 
 @final
@@ -111,8 +139,9 @@ class Everywhere:
         keeper = imports.loaded(self.home) if self.home and not self.goes_to(self.home) else None
         kept_values = [] if keeper is None else [*vars(keeper).values()]
         for function in map(inner, self._changes):  # of a class method, too
+            places = own_places(function).items()
+            kept_values += [originals[key].original if key in originals else value for key, value in places]
             if type(function) is FunctionType:
-                kept_values += kept_by_function(function)
                 kept_values += [value for key, value in _own_globals(function).items() if key != self.slot.key]
         return not any(value is referent for value in kept_values)
 
@@ -125,7 +154,7 @@ class Everywhere:
         """Return the objects for the search of holders; empty for a Python function changed in place."""
         return [] if self.own is ABSENT or self._is_in_place else [self._referent]
 
-    def places(self, found_holders: Sequence[Holder] | None) -> list[tuple[Slot, str | None]]:
+    def places(self, found: Found | None) -> list[tuple[Slot, str | None]]:
         """Return the slots of the patch, each with the place in words; None in place of words for the target itself.
 
         A Python function is changed in place, for all holders. Of other objects the holders are patched where
@@ -133,7 +162,7 @@ class Everywhere:
         patched.
 
         Args:
-            found_holders: the holders of this object and others, if a search was made just now.
+            found: the holders of this object and others, if a search was made just now.
         """
         slot, own = self.slot, self.own
         if own is ABSENT:
@@ -141,8 +170,8 @@ class Everywhere:
         referent = self._referent
         if self._is_in_place:
             return [(FunctionSlot(referent, binds(slot, own)), None)]
-        # Kept alive: a cell of a dead function would be found without its function.
-        changes = [self.patch.change, *derived(), *self._changes]
+        changes = [self.patch.change, *self._changes]
+        found = found or find([referent], changes)
         is_meant = not self.patch.is_narrowed or self.patch.goes_to(self.patch.module)
         slots: dict[tuple[Any, ...], tuple[Slot, str | None]] = {slot.key: (slot, None)} if is_meant else {}
         for site in over(referent):
@@ -150,9 +179,7 @@ class Everywhere:
                 continue
             if not self.patch.is_narrowed or self.goes_to(_module_of(site.slot)):
                 slots.setdefault(site.slot.key, (site.slot, str(site.slot)))
-        if found_holders is None:
-            found_holders = holders([referent])
-        for holder in [holder for holder in found_holders if holder.thing is referent]:
+        for holder in [holder for holder in found.holders if holder.thing is referent]:
             is_nameless = holder.root is None and isinstance(holder.slot, PartSlot)  # a tuple without a name
             if holder.slot is not None and not is_nameless and self.goes_to(holder.root):
                 slots.setdefault(holder.slot.key, (holder.slot, holder.words))
@@ -161,7 +188,8 @@ class Everywhere:
             if count := len(instances.living(referent, site_at(instances).stands)):
                 slots[instances.key] = instances, f"{count} living instance{'s' * (count > 1)} of {describe(referent)}"
         left_out = {("part", 0, *slot.key)} if referent is not own else set()
-        left_out = left_out.union(*map(own_places, changes), *map(_own_globals, changes)) - {slot.key}
+        came = [change for change in (*changes, *derived()) if id(change) not in found.patched_with]
+        left_out |= (found.own | own_keys(came)) - {slot.key}
         return [place for key, place in slots.items() if key not in left_out]
 
     def places_in(self, module: ModuleType, our_value: Any) -> list[tuple[Slot, str]]:
@@ -255,18 +283,3 @@ def _own_globals(change: Any) -> dict[tuple[Any, ...], Any]:
         if module is not None and vars(module) is function.__globals__:
             values |= {("attribute", id(module), name): value for name, value in globals_used(function).items()}
     return values
-
-
-def own_places(change: Any) -> set[tuple[Any, ...]]:
-    """Return the keys of the places in which a wrapper, a factory or a patch's value keeps the original."""
-    change = inner(change)
-    if isinstance(change, type):
-        own = {("attribute", id(change), name) for name in vars(change)}
-        return own.union(*(own_places(inner(value)) for value in vars(change).values() if value is not change))
-    if type(change) is not FunctionType:
-        return set()
-    places: set[tuple[Any, ...]] = {("attribute", id(cell), "cell_contents") for cell in change.__closure__ or ()}
-    for place in range(len(change.__defaults__ or ())):
-        places.add(("part", place, "attribute", id(change), "__defaults__"))
-    places.update(("attribute", id(change), name) for name in vars(change))  # __wrapped__, for example
-    return places.union(("item", id(change.__kwdefaults__), name) for name in change.__kwdefaults__ or ())

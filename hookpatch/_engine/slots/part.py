@@ -8,16 +8,20 @@ by ``object.__class__``.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
-from functools import partial
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import lru_cache, partial
 from operator import is_
-from types import MethodType
+from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, Final, Literal, TypeAlias, cast, final
 from weakref import ReferenceType, ref
 
 from hookpatch._bootstrap.interrupts import Turn, is_interrupt
 from hookpatch._engine.patch.describe import describe
-from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot, Shared, Slot
+from hookpatch._engine.slots.originals import originals
+from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot, Shared, Slot, attributes_of, inner, mro
 
 _Parts: TypeAlias = tuple[Any, ...]
 _Side: TypeAlias = Literal["func", "args"]
@@ -199,5 +203,93 @@ class ClassSlot(OwnValueSlot):
     def __str__(self) -> str:
         return f"the living instances of {describe(self.owner)}"
 
+
+def own_places(change: Any) -> dict[tuple[Any, ...], Any]:
+    """Return the objects that a wrapper, a factory or a patch's value keeps for itself, by the key of the slot.
+
+    An object that nothing else refers to is looked into, such as a list of the value's own; no table of a library is.
+    """
+    places: dict[tuple[Any, ...], Any] = {}
+    waiting: list[tuple[Any, tuple[Any, ...]]] = [(inner(change), ())]
+    ids: set[int] = set()
+    while waiting and len(ids) < _MOST:
+        holder, key = waiting.pop()
+        ids.add(id(holder))
+        kept = [*_kept_by(holder, key)]
+        is_own = type(holder) in _ALWAYS_OWN or issubclass(type(holder), type)
+        followed = [kept[place] for place in range(len(kept)) if is_own or _is_alone(kept, place)]
+        waiting += [(value, at) for at, value in followed if not (id(value) in ids or issubclass(type(value), type))]
+        if not is_own and "<locals>" in _qualname(type(holder)):  # a class that the factory has made
+            waiting.append((type(holder), ()))
+        places.update(kept)
+    return places
+
+
+def _outermost(slot: Slot) -> Slot:
+    """Return the slot that holds the whole of a part."""
+    while isinstance(slot, PartSlot):
+        slot = slot.owner
+    return slot
+
+
+def _kept_by(holder: Any, key: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Yield the key of each slot of an object with the value; ``key``: of the slot that holds the object."""
+    kind, number = type(holder), id(holder)
+    if kind in (str, bytes, int, float, ModuleType, type(None)):
+        return
+    if kind is FunctionType:
+        for cell in holder.__closure__ or ():
+            with suppress(ValueError):  # an empty cell
+                yield ("attribute", id(cell), "cell_contents"), cell.cell_contents
+        for index, value in enumerate(holder.__defaults__ or ()):
+            yield ("part", index, "attribute", number, "__defaults__"), value
+        for name, value in (holder.__kwdefaults__ or {}).items():
+            yield ("item", id(holder.__kwdefaults__), name), value
+        for name, value in vars(holder).items():  # __wrapped__, for example
+            yield ("attribute", number, name), value
+    elif issubclass(kind, type):
+        for name, value in vars(holder).items():
+            yield ("attribute", number, name), value
+    elif kind in _KINDS:
+        for index, value in enumerate(_KINDS[kind][0](holder)):
+            yield ("part", index, *key), value
+        if kind is MethodType:
+            yield ("object", number), holder.__self__
+    elif kind is partial:
+        yield ("partial", number, "func"), holder.func
+        yield ("partial", number, "args"), holder.args
+        for name, value in holder.keywords.items():
+            yield ("item", id(holder.keywords), name), value
+    elif issubclass(kind, (list, deque, dict)):
+        for name, value in list(dict.items(holder)) if issubclass(kind, dict) else enumerate(list(holder)):
+            yield ("item", number, name), value
+    else:
+        for name, member in [*dict(item for base in mro(kind) for item in vars(base).items()).items()]:
+            if isinstance(member, MemberDescriptorType):
+                with suppress(AttributeError):  # an unset name
+                    yield ("attribute", number, name), member.__get__(holder)
+        for name, value in list((attributes := attributes_of(holder) or {}).items()):
+            yield ("item", id(attributes), name), value
+
+
+def _is_alone(kept: Sequence[tuple[Any, Any]], place: int) -> bool:
+    """Return True if nothing refers to a kept value but its holder, and the slots of patched entries."""
+    count = _count(kept, place) - _ALONE
+    if count > 0 and type(kept[place][1]) in (list, deque, dict):
+        owners = (_outermost(patched.slot).owner for patched in [*originals.values()])
+        return count == sum(owner is kept[place][1] for owner in owners)
+    return count == 0
+
+
+def _count(kept: Sequence[tuple[Any, Any]], place: int) -> int:
+    """Return the reference count of a kept value: asked here alone, since the way of asking counts, too."""
+    return sys.getrefcount(kept[place][1])
+
+
+_MOST: Final = 500  # objects
+# An lru_cache refers to its function twice.
+_ALWAYS_OWN: Final = (MethodType, staticmethod, classmethod, property, type(lru_cache(len)))
+_qualname: Final[Callable[[type], str]] = type.__dict__["__qualname__"].__get__
+_ALONE: Final = 1 + _count([(None, object())], 0)  # with one holder more than the list
 
 _class: Final = vars(object)["__class__"]  # past a foreign __setattr__, or a property of this name
