@@ -11,7 +11,7 @@ from hookpatch._engine.calls.trampoline import copy_with_code, is_changed_in_pla
 from hookpatch._engine.lock.drift import Drift
 from hookpatch._engine.patch.patch import NOT_NEEDED
 from hookpatch._engine.patch.versions import check_requirement, unneeded
-from hookpatch._engine.site.reach import DECORATED
+from hookpatch._engine.site.reach import doubts_around
 from hookpatch._engine.site.stand_in import binds
 from hookpatch._engine.slots.function import FunctionSlot, innermost
 from hookpatch._engine.slots.guard import check_call, check_kept, doubts, getter_of, has_value, unchecked
@@ -67,7 +67,9 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
                 reason = NOT_NEEDED if patch.is_for_absent and has_value(slot, own_beneath(slot)) else None
             warnings = (*warnings, *doubts(patch, slot, value))
             if patch.verb == "edit":
-                warnings = (*warnings, *_check_edit(requested, slot))
+                _check_edit(requested, slot)
+            if patch.target.of_instances is None:
+                warnings = (*warnings, *doubts_around(patch, slot, getter_of(beneath(slot)) or value))
             if drift is not None and (change := drift.compare(patch, slot, owner)) is not None:
                 if drift.policy == "skip":
                     return Outcome("skipped", change, warnings=warnings)
@@ -109,20 +111,18 @@ def _check_signature(requested: Requested, slot: Slot) -> None:
         check_call(patch, parameters, requested.owner)
 
 
-def _check_edit(requested: Requested, slot: Slot) -> list[str]:
-    """Raise if the original's source lacks a piece; return the warnings that the report of a run would have."""
+def _check_edit(requested: Requested, slot: Slot) -> None:
+    """Raise if the original's source lacks a piece."""
     with imports.for_ourselves():
         from hookpatch._engine.source.edited import edited  # few patches edit
 
-    value = shown = beneath(slot)
+    value = beneath(slot)
     if requested.patch.reach == "everywhere":
-        shown = getter_of(value) or inner(value)
-        value = innermost(shown)
+        value = innermost(getter_of(value) or inner(value))
     original = value
     if type(value) is FunctionType and is_changed_in_place(value):
         original = copy_with_code(value, own_beneath(FunctionSlot(value, binds=False)))
     edited(original, requested.patch, requested.owner, slot.in_class)
-    return [DECORATED] if value is not shown else []
 
 
 def _refused(requested: Requested, error: ApplyError, warnings: tuple[str, ...]) -> Outcome:

@@ -20,7 +20,7 @@ from hookpatch._engine.site.sites import over, patched, site_at
 from hookpatch._engine.site.slot_state import Former
 from hookpatch._engine.site.stand_in import binds, is_our_wrapper
 from hookpatch._engine.slots.attribute import AttributeSlot
-from hookpatch._engine.slots.function import FunctionSlot, innermost
+from hookpatch._engine.slots.function import FunctionSlot, has_cache, innermost
 from hookpatch._engine.slots.guard import getter_of
 from hookpatch._engine.slots.holders import Holder, holders
 from hookpatch._engine.slots.originals import originals, own_beneath
@@ -30,7 +30,20 @@ from hookpatch._engine.slots.slot import ABSENT, Slot, inner, write_or_delete
 from hookpatch._engine.slots.trial import THIS_PYTHON, functions_change_inside
 from hookpatch.errors import TargetRefused
 
-DECORATED: Final = "the function inside its decorators is edited"
+_DECORATED: Final = "the function inside its decorators is edited"
+_CACHED: Final = (
+    "a functools.lru_cache around the function keeps results from before the patch, and of the patch after its end"
+)
+
+
+def doubts_around(patch: Patch, slot: Slot, shown: Any) -> tuple[str, ...]:
+    """Return in words what lies around a function changed in place: decorators, and a cache of results."""
+    inside = innermost(shown) if patch.verb == "edit" else shown
+    if type(inside) is not FunctionType or patch.reach == "slot" or patch.is_narrowed:
+        return ()
+    decorated = () if inside is shown else (_DECORATED,)
+    is_cached = has_cache(slot.owner) or has_cache(shown)
+    return (*decorated, f"{_CACHED}; call cache_clear() in both") if is_cached else decorated
 
 
 @final
@@ -124,9 +137,9 @@ class Everywhere:
         return inner(self.own) if getter is None else getter
 
     @property
-    def is_decorated(self) -> bool:
-        """True if the function to edit lies inside decorators."""
-        return self.patch.verb == "edit" and self.own is not ABSENT and self._referent is not self._shown
+    def doubts(self) -> tuple[str, ...]:
+        """In words, the decorators around an edited function, and a cache of the results of a function in place."""
+        return () if self.own is ABSENT else doubts_around(self.patch, self.slot, self._shown)
 
     @property
     def _is_in_place(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from functools import partial
+from functools import lru_cache, partial
 from inspect import unwrap
 from operator import call
 from types import CodeType, FunctionType
@@ -12,6 +12,8 @@ from typing import Any, Final, final
 from hookpatch._engine.calls.kept import keeps
 from hookpatch._engine.calls.trampoline import TRACED, Attributes, Swap, copy_with_code, lengthen
 from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot, inner
+
+_CACHE: Final[type] = type(lru_cache(len))
 
 
 @final
@@ -136,6 +138,14 @@ def leads_to(value: Any, function: FunctionType) -> bool:
     """Return True if a value is a function, in a static or class method too, or keeps the function for calls."""
     value = inner(value)
     return value is function or keeps(value, lambda referent: inner(referent) is function)
+
+
+def has_cache(value: Any) -> bool:
+    """Return True for a ``functools.lru_cache``, and for a decorated function with one between its decorators."""
+    try:
+        return type(unwrap(value, stop=lambda outer: type(outer) is _CACHE)) is _CACHE
+    except ValueError:  # __wrapped__ leads round in a circle
+        return False
 
 
 def innermost(value: Any) -> Any:

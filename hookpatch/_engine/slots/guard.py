@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
+from functools import partial
 from inspect import Parameter, Signature
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from hookpatch._bootstrap import imports
@@ -23,6 +24,12 @@ from hookpatch.errors import SignatureError, TargetRefused, _suggest
 
 UNCHECKED: Final = "the signature is not checked (check_signature=False)"
 _IMMUTABLE: Final = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+_READ_ONLY: Final[dict[type, tuple[str, ...]]] = {
+    property: ("fget", "fset", "fdel"),
+    partial: ("func", "args", "keywords"),
+    MethodType: ("__func__", "__self__"),
+    **dict.fromkeys((staticmethod, classmethod), ("__func__", "__wrapped__")),
+}
 
 
 def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
@@ -50,6 +57,9 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
             _refuse_new_of_object(patch, slot, owner)
         if own is ABSENT:
             _refuse_unsettable(patch, slot, owner)
+        if patch.reach == "slot" and slot.name in _READ_ONLY.get(type(slot.owner), ()):
+            way = "take reach='everywhere', which changes a Python function in place"
+            raise TargetRefused(patch.address, owner, f"{slot} is read-only in {a_kind(slot.owner)}; {way}")
     if patch.verb == "remove":
         if isinstance(slot.owner, MutableSequence):
             raise TargetRefused(patch.address, owner, f"{slot} cannot be absent: its neighbours would move")

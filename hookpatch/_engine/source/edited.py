@@ -38,6 +38,7 @@ from hookpatch._engine.source.compiled import (
     parsed,
     without_doc,
 )
+from hookpatch._engine.source.inside import remedy
 from hookpatch._engine.source.pieces import Source, UnfitEdit, lines_of, replaced
 from hookpatch.errors import ConflictError, EditError
 
@@ -76,7 +77,7 @@ def edited(value: Any, patch: Patch, owner: str, in_class: type | None) -> Any:
     if kind is property and type(value.fget) is FunctionType:
         return value.getter(edited(value.fget, patch, owner, in_class))
     try:
-        if hasattr(value, "__wrapped__"):
+        if hasattr(value.fget if kind is property else value, "__wrapped__"):
             is_inherited = patch.reach == "everywhere"  # else the function inside is edited
             way = (
                 "edit it in the class that defines it"
@@ -85,12 +86,10 @@ def edited(value: Any, patch: Patch, owner: str, in_class: type | None) -> Any:
             )
             raise UnfitEdit(f"the function is inside a decorator; {way}")
         if kind is not FunctionType:
-            raise UnfitEdit(
-                f"the target is {a_kind(value)}, which has no Python source; name a function or class written in Python"
-            )
+            raise UnfitEdit(f"the target is {a_kind(value)}, which has no Python source")
         return _edited(value, patch, owner, in_class)
     except UnfitEdit as problem:
-        raise EditError(patch.address, owner, str(problem)) from None
+        raise EditError(patch.address, owner, f"{problem}{remedy(str(problem), value, patch, in_class)}") from None
 
 
 def _edited(function: FunctionType, patch: Patch, owner: str, in_class: type | None) -> FunctionType:

@@ -129,8 +129,8 @@ class SlotLifecycle(LayersLifecycle):
         self._warnings = (*self._warnings, *guard.doubts(patch, slot, callee))
         if self._is_skipped(slot):
             return
-        if everywhere is not None and everywhere.is_decorated:
-            self._warnings = (*self._warnings, reach().DECORATED)
+        if everywhere is not None:
+            self._warnings = (*self._warnings, *everywhere.doubts)
         places = [(slot, None)] if everywhere is None else everywhere.places(self._ledger.holders)
         if patch.is_narrowed:
             self._follow_imports(everywhere, inner(own))
