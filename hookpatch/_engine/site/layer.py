@@ -240,20 +240,20 @@ class Layer:
         if self.ended:  # in another thread, meanwhile
             self.call = pass_through
 
-    def between(self, outer: Sequence[Layer], inner: Sequence[Layer]) -> Wrapper:
-        """Return the wrapper to run between other layers, without the arguments given by an outer ``inject``."""
+    def between(self, layers: Sequence[Layer], place: int) -> Wrapper:
+        """Return the wrapper to run at a place among layers, without the arguments given by an outer ``inject``."""
         if self.callers is not None:
-            self.callers.outside = len(outer)
+            self.callers.outside = place
         if self.patch.verb not in GIVING_VERBS or self.ended:
             return self.call
-        giving = _giving(outer, self)
-        self._note_effect(_in_words(giving, _overriding(inner, self)))
+        giving = _giving(layers[:place], self)
+        self._note_effect(_in_words(giving, _overriding(layers[place + 1 :], self)))
         if self._injector is None or not giving:
             return self.call
         gates: dict[str, list[object]] = {}  # with scope="task" another layer gives in some calls alone
         for giver, names in giving:
             for name in names:
-                gates.setdefault(name, []).append(giver._gate_seen_from(len(outer)))
+                gates.setdefault(name, []).append(giver._gate_seen_from(place))
         is_given = {name: _any_gate(of_name) for name, of_name in gates.items()}
         current = {
             (giver.rank, name): (name, partial(_is_injected, giver.patch.change[name], giver.only), is_given[name])
@@ -263,6 +263,7 @@ class Layer:
         # A running call may carry the argument of an outer layer that has ended meanwhile: the layers between left the
         # argument alone. This layer leaves the argument alone, too, if another outer layer gives the same parameter.
         givers = [self, *(giver for giver, _ in giving)]
+        givers = [layer for layer in givers if not layer._left.keys() <= current.keys()]  # mostly none: a fast check
         earlier = {key: entry for layer in reversed(givers) for key, entry in layer._left.items() if key not in current}
         late = [(key, (name, is_it, is_given[name])) for key, (name, is_it, _) in earlier.items() if name in is_given]
         self._left = {**dict(late[-_MOST:]), **current}
@@ -417,6 +418,8 @@ def contested(layer: Layer, rival: Layer) -> list[str]:
 
 def _differing(layer: Layer, rival: Layer) -> list[str]:
     ours, theirs = layer.patch.change, rival.patch.change
+    if ours.keys().isdisjoint(theirs):  # mostly: the fastest check
+        return []
     return sorted(name for name in ours.keys() & theirs if not alike(ours[name], theirs[name]))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from hookpatch._bootstrap.selection import PluginName
@@ -22,7 +22,8 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
     ``after`` moves only as far as declared; the other layers keep their order.
 
     Args:
-        layers: the layers of one site in any order, the new layer last; errors name the new layer.
+        layers: the layers of one site in any order, the new layer last; errors name the new layer. The other layers
+            were compared with one another when each was new.
         site: the site, in words for messages.
 
     Raises:
@@ -30,11 +31,10 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
         ConflictError: two plugins put values of their own, or inject two values for a parameter, and neither plugin
             declares a place; or a single owner does both in one session.
     """
-    if len(layers) == 1:
+    if len(layers) < 2:
         return list(layers)
     by_rank = sorted(layers, key=lambda layer: (layer.rank[2:], layer.rank), reverse=True)
-    for outer, inner in combinations([layer for layer in by_rank if layer.patch.verb != "wrap"], 2):
-        _check_values(outer, inner, later=layers[-1])
+    _check_pairs(by_rank, layers[-1])
     if not any(layer.patch.before or layer.patch.after for layer in by_rank):
         return _edits_inside(by_rank)
     outside: dict[Layer, list[Layer]] = {
@@ -104,9 +104,14 @@ def _hidden(layer: Layer, outer: Layer, way: str, place: str) -> Hidden:
     return Hidden(outer, f"without effect{way}{when}: {outer.patch.verb} of {outer.owner} {place}", is_meant)
 
 
+def hides_layers(layer: Layer) -> bool:
+    """Return True if a layer may keep calls from the layers inside."""
+    return layer.patch.verb in ("replace", "remove")
+
+
 def _hides(outer: Layer, inner: Layer) -> bool:
     """Return True if a layer keeps some calls from an inner layer."""
-    if outer.ended or outer.is_left_out or outer.patch.verb not in ("replace", "remove"):
+    if outer.ended or outer.is_left_out or not hides_layers(outer):
         return False
     if outer.patch.is_for_absent:
         return False
@@ -128,6 +133,16 @@ def _edits_inside(layers: list[Layer]) -> list[Layer]:
 
 def _is_over_edits(layer: Layer) -> bool:
     return layer.wraps or layer.patch.verb == "transform"
+
+
+def _check_pairs(by_rank: Sequence[Layer], new: Layer) -> None:
+    """Raise ConflictError if a new layer and another layer put values that exclude each other."""
+    place = len(by_rank)
+    for index, layer in enumerate(by_rank if new.patch.verb != "wrap" else ()):
+        if layer is new:
+            place = index
+        elif layer.patch.verb != "wrap":
+            _check_values(*((layer, new) if index < place else (new, layer)), later=new)
 
 
 def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:

@@ -97,7 +97,7 @@ class Proxy(wrapt.FunctionWrapper[Any, Any]):
         outermost: Wrapper = pass_through
         traced = self.__wrapped__
         for place, layer in reversed(list(enumerate(layers))):
-            call = layer.between(layers[:place], layers[place + 1 :])
+            call = layer.between(layers, place)
             outermost = _around(outermost, layer, call)
             traced = _calling(call, traced)
         self._self_outermost[0] = outermost

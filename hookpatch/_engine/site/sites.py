@@ -14,7 +14,7 @@ from hookpatch._engine.calls.trampoline import is_changed_in_place
 from hookpatch._engine.patch.patch import GIVING_VERBS
 from hookpatch._engine.site.late_restore import LateRestore, late_restores, on_foreign_death
 from hookpatch._engine.site.layer import Layer, lost_beneath, lost_inside
-from hookpatch._engine.site.order import Hidden, hidden_by
+from hookpatch._engine.site.order import Hidden, hidden_by, hides_layers
 from hookpatch._engine.site.site import Site, covered
 from hookpatch._engine.site.turn_lock import after_fork, before_fork, lock
 from hookpatch._engine.slots.function import FunctionSlot
@@ -118,14 +118,14 @@ def _called_function(callee: Any) -> Any:
 
 def newly_hidden(site: Site, layer: Layer) -> list[tuple[Layer, Hidden]]:
     """Return the layers that a new layer hides, and the new layer if it is hidden itself; each with the reason."""
-    candidates = [(site, candidate) for candidate in site.layers]
+    candidates = [(site, candidate) for candidate in site.layers if candidate is layer or hides_layers(layer)]
     function = inner(site.original)
     if type(function) is FunctionType and is_changed_in_place(function):
         in_place = site_in(function)
         candidates += [
             (in_place, candidate)
             for candidate in in_place.layers
-            if candidate.home and candidate.home[0].key == site.slot.key
+            if candidate.home and candidate.home[0].key == site.slot.key and hides_layers(layer)
         ]
     reasons = [(candidate, hidden(place, candidate)) for place, candidate in candidates]
     return [(candidate, by) for candidate, by in reasons if by is not None and layer in (candidate, by.outer)]

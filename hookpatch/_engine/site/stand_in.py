@@ -136,9 +136,9 @@ class StandIn:
             if place and layer not in self._inner:
                 # A trampoline for each inner layer, kept with the layer: an outer wrapper may hold it in a variable.
                 self._inner = {**self._inner, layer: Trampoline(self._top.function, self._bottom, self._binds)}
-            call = layer.between(layers[:place], layers[place + 1 :])
+            call = layer.between(layers, place)
             for trampoline in filter(None, (self._inner.get(layer), None if place else self._top)):
-                short = self._shortcut(layers[place:], trampoline)
+                short = self._shortcut(layers, place, trampoline)
                 trampoline.point(call, below, layer.owner, layer.asks_for_object, short)
             below = self._inner[layer].function if place else below
         if not layers:
@@ -155,13 +155,19 @@ class StandIn:
                 self._inner = {layer: kept for layer, kept in self._inner.items() if kept is not gone}
                 gone.point(pass_through, below)
 
-    def _shortcut(self, layers: Sequence[Layer], trampoline: Trampoline) -> Shortcut | None:
-        """Return the shortcut with the effect of the given layers, without a frame; None without a shortcut."""
+    def _shortcut(self, layers: Sequence[Layer], place: int, trampoline: Trampoline) -> Shortcut | None:
+        """Return the shortcut with the effect of the layers from a place on, without a frame; else None."""
         callee: Any = self._callee
         is_plain = type(callee) is FunctionType and self._bottom is callee  # isinstance is true for a foreign proxy
-        if not is_plain or isinstance(self.value, Swap) or callee.__closure__ or is_changed_in_place(callee):
+        if (
+            not layers[place].gives_plainly
+            or not is_plain
+            or isinstance(self.value, Swap)
+            or callee.__closure__
+            or is_changed_in_place(callee)
+        ):
             return None
-        if (arguments := _arguments_of(layers, callee if self._binds else None)) is None:
+        if (arguments := _arguments_of(layers[place:], callee if self._binds else None)) is None:
             return None
         return shortcut(callee, *arguments, trampoline.function.__code__.co_freevars)
 
