@@ -29,7 +29,7 @@ from hookpatch._processes.starts import EXEC, PROCESSES, PROGRAM, Launch, Listen
 from hookpatch._session import ledger
 from hookpatch._session.ledger import Entry
 from hookpatch._session.report import PatchReport, report_of, this_process
-from hookpatch._session.session import Session, open_sessions, report
+from hookpatch._session.session import Session, open_sessions, report, still_on
 from hookpatch._session.shortfalls import never_called
 from hookpatch.errors import NeverCalledWarning, SettingError, for_stderr
 
@@ -192,6 +192,7 @@ class ReportFile:
         with self._lock:
             before = dict(self._patches)
             self._take_up(report_of(entries, look=False))
+            self._take_up(still_on({entry.key for entry in entries if entry.state not in ("failed", "skipped")}))
             if self._patches != before:
                 self.write()
 
@@ -206,7 +207,7 @@ class ReportFile:
 
     def _end(self) -> None:
         with self._lock:
-            self._take_up(report())
+            self._take_up([*report(), *still_on(self._patches.keys())])
             self.write(ended=True)
         if self._is_first:
             with imports.for_ourselves():

@@ -124,6 +124,17 @@ class Entry:
     ended_at: float | None = None
 
     @property
+    def key(self) -> tuple[str | None, ...]:
+        """The patch and the place, the same in each session: plugin, distribution, verb, address, place."""
+        return (
+            self.request.plugin,
+            self.request.distribution,
+            self.request.patch.verb,
+            self.request.patch.address,
+            self.place,
+        )
+
+    @property
     def is_needless(self) -> bool:
         """True if a patch that adds a name found the name there."""
         return self.without_effect == NOT_NEEDED

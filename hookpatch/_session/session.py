@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast, final
 from weakref import ref
@@ -16,7 +16,7 @@ from hookpatch._session.span.leftovers import do_or_postpone, look_again, opened
 from hookpatch.errors import NeverOpenedWarning, SessionError, warn
 
 if TYPE_CHECKING:
-    from hookpatch._session.report import Report
+    from hookpatch._session.report import PatchReport, Report
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -210,6 +210,20 @@ def report() -> Report:
         session.look_at_rules()
         session._note_interpreters()
     return report_of(entry for session in sessions for entry in session.entries)
+
+
+def still_on(keys: Container[tuple[str | None, ...]]) -> list[PatchReport]:
+    """Return the patches of open sessions among the keys of entries, those of the first opened session last.
+
+    A block and the environment may both have a plugin on: the end of one does not end the patches of the other.
+    """
+    from hookpatch._session.report import report_of  # few programs ask for a report
+
+    entries = [entry for session in reversed(open_sessions().values()) for entry in session.entries]
+    return [*report_of((entry for entry in entries if entry.state in _ON and entry.key in keys), look=False)]
+
+
+_ON: Final = ("waiting", "applied", "overwritten")
 
 
 def open_sessions() -> dict[int, Session]:

@@ -365,6 +365,46 @@ in_process("spawn")
     assert [[patch.state for patch in process.patches] for process in started[:3]] == [["applied", "applied"]] * 3
 
 
+# The lines of a killed process, and the last known states and calls: the environment's patch where it has one.
+SHARED: dict[str, tuple[str, str, str, dict[str, int] | None]] = {
+    "block inside": ("with hookpatch.active('loud'): speak()", "loud", "applied", {"eager": 1}),
+    "block counted": ("with hookpatch.active('loud', count=True): speak()", "loud", "applied", {"eager": 1}),
+    "called before": ("speak()\nwith hookpatch.active('loud', count=True): pass", "loud", "applied", {"eager": 1}),
+    "inside the block": ("hookpatch.active('loud').open(); speak()", "loud", "applied", {"eager": 1}),
+    "block waits": ("with hookpatch.active('loud'): pass", "loud", "waiting", None),
+    "block first": (
+        "a = hookpatch.active('loud').open()\nb = hookpatch.active('loud').open()\nimport vendor\na.close()",
+        "",
+        "applied",
+        None,
+    ),
+    "both blocks end": (
+        "import vendor\nwith hookpatch.active('loud'), hookpatch.active('loud'): pass",
+        "",
+        "restored",
+        None,
+    ),
+    "fork": (
+        "import vendor\nblock = hookpatch.active('loud').open()\n"
+        "if os.fork():\n    os.wait(); os._exit(0)\nblock.close()",
+        "loud",
+        "applied",
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SHARED)
+def test_block_and_environment_with_the_same_plugin(home: Environment, reports: Path, case: str) -> None:
+    """The end of a block does not end the patches of the environment, in the file of a killed process either."""
+    lines, plugins, state, calls = SHARED[case]
+    count = {"HOOKPATCH_COUNT": "1"} if plugins else {}
+    run_script(home, reports, f"{lines}\nos._exit(0)", plugins=plugins, **count)
+    processes = [*hookpatch.receipts(reports)]
+    [process] = [process for process in processes if case != "fork" or process.ppid in {p.pid for p in processes}]
+    assert [(patch.state, patch.calls) for patch in process.patches] == [(state, calls)]
+
+
 def test_folder_that_cannot_be_written_is_one_warning(home: Environment, tmp_path: Path) -> None:
     """Never a failed run."""
     (tmp_path / "file").touch()
