@@ -24,7 +24,7 @@ class Change:
         apply: takes the tensors, returns others.
         size: the new size of an axis; None for a change of values.
         resized: the same change of the same axes to another size; None for a change of values.
-        rearranges: whether lists and dicts are changed; no other change is combined with a rearrangement.
+        rearranges: whether lists, dicts or the number of axes are changed; no other change is combined with this one.
     """
 
     words: str

@@ -110,8 +110,9 @@ def _signature(called: Callable[..., Any]) -> inspect.Signature:
 
 
 def _copy(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return a copy, since a model may write into an input; with a gradient if the example's tensor has a gradient."""
-    return tensor.detach().clone().requires_grad_(like.requires_grad and tensor.is_floating_point())
+    """Return a copy, since a model may write into an input; with a gradient if one of the two has a gradient."""
+    requires_grad = like.requires_grad or tensor.requires_grad
+    return tensor.detach().clone().requires_grad_(requires_grad and tensor.is_floating_point())
 
 
 def _axes(leaf: Any) -> dict[int, Any] | None:

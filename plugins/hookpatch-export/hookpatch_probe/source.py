@@ -1,4 +1,4 @@
-"""Read the questions about inputs in the source of the functions run by a model: numbers, NaN, types, equal tensors."""
+"""Read the questions about inputs in the source of the functions run by a model: numbers, NaN, types, axes and more."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ class Asked:
         types: whether the source reads the type of a tensor.
         strides: whether the source asks how a tensor lies in memory.
         alike: whether the source compares two values that are no numbers of its own, such as two tensors.
+        ranks: whether the source asks for the number of axes.
+        gradients: whether the source asks if a tensor requires a gradient.
     """
 
     sizes: dict[int, None] = field(default_factory=dict)
@@ -44,6 +46,8 @@ class Asked:
     types: bool = False
     strides: bool = False
     alike: bool = False
+    ranks: bool = False
+    gradients: bool = False
 
 
 def asked(run: Callable[[], object]) -> Asked:
@@ -80,6 +84,8 @@ def _read(node: ast.AST, names: Mapping[str, Any], owner: Any, questions: Asked)
     questions.types |= name in ("dtype", "finfo", "iinfo", "is_floating_point")
     questions.strides |= name in _STRIDES
     questions.alike |= name in _ALIKE
+    questions.ranks |= name in _RANKS or _is_length_of_shape(node)
+    questions.gradients |= name == "requires_grad"
     if not isinstance(node, ast.Compare):
         return
     sides = [node.left, *node.comparators]
@@ -93,6 +99,13 @@ def _read(node: ast.AST, names: Mapping[str, Any], owner: Any, questions: Asked)
             questions.sizes[int(number)] = None
         if not words.intersection(_SIZES):
             questions.values[float(number)] = None
+
+
+def _is_length_of_shape(node: ast.AST) -> bool:
+    """Return True for ``len(x.shape)``."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id != "len":
+        return False
+    return any(isinstance(argument, ast.Attribute) and argument.attr == "shape" for argument in node.args)
 
 
 def _words(node: ast.AST) -> Iterator[str]:

@@ -33,6 +33,29 @@ def targets(example: Example, questions: Asked, apart: bool) -> Iterator[Change]
         yield from _alike(example)
     if questions.types:
         yield from _types(example)
+    if questions.ranks:
+        yield from _ranks(example)
+    if questions.gradients:
+        for index, tensor in enumerate(example.tensors):
+            if tensor.is_floating_point() and not tensor.requires_grad:
+                name = example.names[index]
+                yield _change_of_tensor(
+                    name, index, "with a gradient", lambda original: original.clone().requires_grad_()
+                )
+
+
+def _ranks(example: Example) -> Iterator[Change]:
+    """Yield changes of the number of axes, of each tensor alone and of all."""
+    ways: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "with an axis more": lambda tensor: tensor[None],
+        "without the first axis": lambda tensor: tensor[0],
+    }
+    for words, change in ways.items():
+        for index, name in enumerate(example.names if len(example.names) > 1 else ()):
+            alone = _change_of_tensor(name, index, words, change)
+            yield Change(alone.words, alone.apply, rearranges=True)
+        every = " and ".join(example.names)
+        yield Change(f"{every} {words}", lambda tensors, change=change: tuple(map(change, tensors)), rearranges=True)  # type: ignore[misc]  # default
 
 
 def _sizes(example: Example, questions: Asked, apart: bool) -> Iterator[Change]:

@@ -76,6 +76,21 @@ class EqualRows(nn.Module):
         return x * 2 if (x[0] == x[1]).all() else x + 1  # lost
 
 
+class ByRank(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2 if x.dim() == 2 else x + 1  # lost
+
+
+class ByLengthOfShape(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x * y if len(x.shape) == len(y.shape) else x + y  # lost
+
+
+class WithGradient(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2 if x.requires_grad else x + 1  # lost
+
+
 ROWS = torch.tensor([[3.0, 1.0, -2.0, 0.5], [0.0, 2.0, 1.5, -1.0], [1.0, -3.0, 0.25, 2.0]])
 LIES: dict[type[nn.Module], tuple[Tensor, ...]] = {
     Square: (ROWS,),
@@ -88,6 +103,9 @@ LIES: dict[type[nn.Module], tuple[Tensor, ...]] = {
     AllZero: (ROWS,),
     PositionOfMaximum: (ROWS,),
     EqualRows: (ROWS,),
+    ByRank: (ROWS,),
+    ByLengthOfShape: (ROWS, ROWS + 1),
+    WithGradient: (ROWS,),
 }
 
 
@@ -100,6 +118,19 @@ def test_lie_is_found_with_its_line(make: type[nn.Module]) -> None:
 
     lines = {each.lost.place.line for each in verdict.disagreements if each.lost and each.lost.place}
     assert lines == {line for line, _ in marked(make)}, str(verdict)
+
+
+class AnyRank(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        assert x.ndim > 0
+        return x.softmax(-1) * 2 if x.requires_grad else x.softmax(-1) + x.softmax(-1)
+
+
+class OneRank(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if len(x.shape) != 2:
+            raise ValueError("two axes")
+        return x.sum(1)
 
 
 class WhereSum(nn.Module):
@@ -191,6 +222,8 @@ TRUTHS: dict[Callable[[], nn.Module], tuple[Any, ...]] = {
     Upsampled: (IMAGES,),
     ComparesTensors: (ROWS, ROWS.abs()),
     Shifted: (ROWS,),
+    AnyRank: (ROWS,),
+    OneRank: (ROWS,),
 }
 
 
