@@ -1,12 +1,13 @@
 """Recall, precision and authors of ``hookpatch audit``, on programs patched by frameworks and on plain programs.
 
     python tests/benchmarks/audit.py docs/audit.md [--venv FOLDER] [--only NAME ...]
+    python tests/benchmarks/audit.py --held-back
 
 installs the frameworks into a separate environment (FOLDER is kept), and rewrites the figures between the marks of the
-page. The truth comes without hookpatch: one process runs the program, another imports the same modules without the
-framework. ``audit_truth.py`` writes the value of each slot. A slot of a shared module with another function, class,
-method or module is a patch. A new method that hides an inherited method is a patch, too. The patch is due to the
-framework, as the sources of the frameworks show.
+page; with ``--held-back`` only prints the figures of the programs kept aside. The truth comes without hookpatch: one
+process runs the program, another imports the same modules without the framework. ``audit_truth.py`` writes the value of
+each slot. A slot of a shared module with another function, class, method or module is a patch. A new method that hides
+an inherited method is a patch, too. The patch is due to the framework, as the sources of the frameworks show.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from audit_held_back import FIRST, SECOND
 from audit_programs import IMPORTING, PATCHING, Program
 
 HERE: Final = Path(__file__).parent
@@ -41,6 +43,7 @@ class Row(NamedTuple):
     found: dict[str, str]
     owners: dict[str, bool]  # by true patch among the findings: is the author right?
     running: set[str]  # the slots that ``hookpatch.audit()`` finds in the running program
+    unaudited: set[str]  # the true patches without those that ``hookpatch audit`` itself brings by its imports
 
     @property
     def hits(self) -> set[str]:
@@ -168,13 +171,14 @@ def measured(python: Path, name: str, program: Program) -> Row:
         true = truth(python, folder, program)
         authors, _ = audited(python, folder, program)
         while_running = running(python, folder, program)
+    unaudited = {*true}
     true |= {address for address in THEIRS if any(package in authors.get(address, "") for package in AT_IMPORT)}
     names = tuple(re.sub(r"\W", "", part).lower() for part in (*program.packages, *program.install[:1], *AT_IMPORT))
     due = {
         address: any(re.sub(r"\W|_", "", part) in re.sub(r"\W|_", "", authors[address]).lower() for part in names)
         for address in true & authors.keys()
     }
-    return Row(name, true, authors, due, while_running)
+    return Row(name, true, authors, due, while_running, unaudited)
 
 
 def write(page: Path, rows: list[Row]) -> None:
@@ -183,7 +187,7 @@ def write(page: Path, rows: list[Row]) -> None:
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for row in [*(row for row in rows if row.name in PATCHING), *(row for row in rows if row.name not in PATCHING)]:
         counts = [len(row.true), len(row.hits), len(row.found.keys() - row.true), sum(row.owners.values())]
-        counts += [len(row.true & row.running), len(row.running - row.true)]
+        counts += [len(row.unaudited & row.running), len(row.running - row.unaudited)]
         lines.append(f"| {row.name} | {' | '.join(map(str, counts))} |")
     text = page.read_text()
     head, tail = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
@@ -196,18 +200,18 @@ def main() -> None:
     parser.add_argument("--venv", type=Path)
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--misses", action="store_true")
+    parser.add_argument("--held-back", action="store_true")
     chosen = parser.parse_args()
-    programs = {
-        name: program for name, program in {**PATCHING, **IMPORTING}.items() if not chosen.only or name in chosen.only
-    }
+    every = {**FIRST, **SECOND} if chosen.held_back else {**PATCHING, **IMPORTING}
+    programs = {name: program for name, program in every.items() if not chosen.only or name in chosen.only}
     with tempfile.TemporaryDirectory() as scratch:
-        python = environment(chosen.venv or Path(scratch) / "venv", {**PATCHING, **IMPORTING})
+        python = environment(chosen.venv or Path(scratch) / "venv", every)
         rows = []
         for name, program in programs.items():
             row = measured(python, name, program)
             rows.append(row)
             figures = f"true {len(row.true):>4} found {len(row.found):>4} hits {len(row.hits):>4}"
-            in_process = f"running {len(row.true & row.running):>4} of {len(row.running):>4}"
+            in_process = f"running {len(row.unaudited & row.running):>4} of {len(row.running):>4}"
             print(f"{name:<40} {figures} author {sum(row.owners.values()):>4} {in_process}", flush=True)
             if chosen.misses:
                 print(*(f"   missed {address}" for address in sorted(row.true - row.found.keys())), sep="\n")
@@ -233,7 +237,8 @@ def main() -> None:
     right_authors = sum(sum(row.owners.values()) for row in rows)
     figures = f"recall {hits / true:.3f} ({hits} of {true}), precision {hits / found_count:.3f}"
     print(f"{figures} ({hits} of {found_count}), author {right_authors / hits:.3f} ({right_authors} of {hits})")
-    running_count, right = sum(len(row.running) for row in rows), sum(len(row.running & row.true) for row in rows)
+    running_count, right = sum(len(row.running) for row in rows), sum(len(row.running & row.unaudited) for row in rows)
+    true = sum(len(row.unaudited) for row in rows)
     figures = f"recall {right / true:.3f} ({right} of {true}), precision {right / running_count:.3f}"
     print(f"running: {figures} ({right} of {running_count})")
 

@@ -6,8 +6,8 @@ from time import perf_counter
 
 from hookpatch._inspect.audit.compare import Comparison, our_sites
 from hookpatch._inspect.audit.finding import Audit
-from hookpatch._inspect.audit.rebuilt import rebuilt
 from hookpatch._inspect.audit.recorder import running
+from hookpatch._inspect.audit.running.rebuilt import rebuilt
 
 
 def audit() -> Audit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import sysconfig
 from contextlib import suppress
@@ -24,6 +25,8 @@ _FOLDERS: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.
 _MAKERS: Final = (PYTHON, "wrapt", "decorator", "pluggy")  # distributions with makers of wrappers
 _PROGRAM: Final = "__main__"
 _DEPTH: Final = 3
+_NAME: Final = re.compile(r"\s*([\w.-]+)")
+_SEPARATORS: Final = re.compile(r"[-_.]+")
 
 
 class Origin(NamedTuple):
@@ -83,6 +86,13 @@ def origin_of(value: Any, original: Any = ABSENT, depth: int = _DEPTH) -> Origin
         owner = value.__objclass__ if isinstance(bound, KEPT) else kind
         home = module_of_class(owner)
     return of_module(home)
+
+
+def is_foreign(origin: Origin, home: Origin) -> bool:
+    """Return True if another distribution than the home's defines a value, or another file of the program."""
+    if origin.distribution is None and home.distribution is None:
+        return origin.file is not None and origin.file != home.file
+    return origin.is_known and origin.distribution not in (home.distribution, PYTHON)
 
 
 def _inside(function: FunctionType, original: Any, depth: int) -> Origin | None:
@@ -172,6 +182,7 @@ def _editable() -> list[tuple[str, str]]:
 
 
 _versions: Final[dict[str, str]] = {}
+_requirements: Final[dict[str, set[str]]] = {}  # by name in lower case with single hyphens
 
 
 def version_of(distribution: str | None) -> str | None:
@@ -179,18 +190,38 @@ def version_of(distribution: str | None) -> str | None:
     return _versions.get(distribution or "")
 
 
+def requires(distribution: str, other: str) -> bool:
+    """Return True if a distribution requires another, directly, by an extra, or by its requirements."""
+    met: set[str] = set()
+    ahead = [_normal(distribution)]
+    while ahead:
+        name = ahead.pop()
+        if name not in met:
+            met.add(name)
+            ahead += _requirements.get(name, ())
+    return _normal(other) in met
+
+
+def _normal(name: str) -> str:
+    return _SEPARATORS.sub("-", name).lower()
+
+
 def _distribution_name(info: Path) -> str:
-    """Return the name of a distribution as its metadata writes it, and note its version.
+    """Return the name of a distribution as its metadata writes it, and note its version and requirements.
 
     Works without importlib.metadata: at the end of a program, its import could run patched code.
     """
     facts = {"Name": info.name.partition("-")[0], "Version": ""}
+    required = set()
     with suppress(OSError):
         for line in (info / "METADATA").read_text(encoding="utf-8", errors="replace").splitlines():
             key, colon, value = line.partition(":")
             if colon and key in facts:
                 facts[key] = value.strip()
+            elif key == "Requires-Dist" and (name := _NAME.match(value)):
+                required.add(_normal(name[1]))
             elif not line:
                 break
     _versions[facts["Name"]] = facts["Version"]
+    _requirements[_normal(facts["Name"])] = required
     return facts["Name"]

@@ -55,10 +55,24 @@ HELD = [  # the module, the statement that patches, the patches
     ("from used import keep as f", "module.f = lambda: 1", {("module:f", "replaced")}),
     ("def g(): pass\nf = g", "module.f = used.keep", {("module:f", "replaced")}),
     ("class C:\n    def g(self): pass\n    f = g", "module.C.f = used.keep", {("module:C.f", "replaced")}),
+    ("from used import keep as f\nif False: f = 1", "module.f = lambda: 1", {("module:f", "replaced")}),
+    ("from used import *", "module.keep = lambda: 1", {("module:keep", "replaced")}),
+    (
+        "def g(): pass\nif False: f = None\nelse: f = g\nh = f",
+        "module.f = module.h = used.keep",
+        {("module:f", "replaced"), ("module:h", "replaced")},
+    ),
+    (
+        "class C:\n    def f(self): pass\n    def g(self): pass\nif False: C = None",
+        "module.C.f = used.keep",
+        {("module:C.f", "replaced")},
+    ),
     # The module's own source did these, or may have.
+    ("if False:\n    def f(): pass\nglobals()['f'] = len", "", set()),
+    ("def f(): pass\ndef g(h):\n    global f\n    f = h\ng(used.keep)", "", set()),
+    ("if False: f = 1\nelse: f = used.around(used.keep)", "", set()),
     ("from used import keep as f", "module.f = used.around(module.f)", set()),
     ("from used import keep as f\nf = f", "module.f = lambda: 1", set()),
-    ("from used import keep as f\nif False: f = 1", "module.f = lambda: 1", set()),
     ("@used.around\ndef f(): pass", "", set()),
     ("def f(): pass\nf = used.around(f)", "", set()),
     ("from used import keep as f", "", set()),
@@ -114,10 +128,16 @@ def test_every_way_to_patch_the_standard_library(tmp_path: Path) -> None:
         "textwrap.dedent = functools.wraps(textwrap.dedent)(mine)": ("textwrap:dedent", "replaced"),
         "shlex.quote = len": ("shlex:quote", "replaced"),
         "pprint.pformat = unittest.mock.Mock()": ("pprint:pformat", "replaced"),
+        "gc.get_referents(vars(sqlite3.Cursor))[0]['fetchone'] = mine": ("sqlite3:Cursor.fetchone", "replaced"),
+        "gc.get_referents(vars(bytearray))[0]['pop'] = mine": ("builtins:bytearray.pop", "replaced"),
+        "gc.get_referents(vars(_io.FileIO))[0]['fileno'] = mine": ("_io:FileIO.fileno", "replaced"),
+        "textwrap.__spec__ = importlib.machinery.ModuleSpec('six.moves.textwrap', None)": None,
         "time.now = mine  # a new name": None,
+        "socket._added = mine  # socket has a star import": None,
         "logging.BASIC_FORMAT = 'mine'  # a plain value": None,
     }
-    names = "builtins, functools, json, logging, pprint, queue, shlex, textwrap, time, unittest.mock"
+    names = "_io, builtins, functools, gc, importlib.machinery, json, logging, pprint, queue, shlex, socket, sqlite3"
+    names += ", textwrap, time, unittest.mock"
     program = "\n".join([f"import {names}", "before = textwrap.dedent", MINE, *lines])
     content = audited(tmp_path, program + SHOW)
     assert slots(content) == {slot for slot in lines.values() if slot is not None}
@@ -137,7 +157,7 @@ def test_what_the_source_itself_does_is_no_patch(tmp_path: Path) -> None:
         (tmp_path / f"module{number}.py").write_text(f"import used\n{source}\n")
         statements += [f"import module{number} as module", statement]
         expected |= {(target.replace("module", f"module{number}", 1), kind) for target, kind in changes}
-    assert len(expected) == 15
+    assert len(expected) == 20
     assert slots(audited(tmp_path, "\n".join(statements) + SHOW)) == expected
 
 
@@ -151,6 +171,32 @@ def test_a_program_that_only_imports_has_no_findings(tmp_path: Path) -> None:
         zipfile zoneinfo"""
     tries = [f"try: import {name}\nexcept ImportError: pass" for name in names.split()]
     assert audited(tmp_path, "\n".join(tries) + SHOW)["findings"] == []
+
+
+TWINS = """
+import asyncio, asyncio.futures, asyncio.tasks, importlib.util, queue, shlex, threading
+asyncio.Future = asyncio.futures.Future = asyncio.futures._CFuture = asyncio.futures._PyFuture
+asyncio.tasks.Task = asyncio.tasks._CTask = asyncio.tasks._PyTask
+queue.SimpleQueue = queue._PySimpleQueue
+threading.RLock = threading._RLock
+spec = importlib.util.spec_from_file_location("again", shlex.__file__)
+again = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(again)
+again.shlex.__module__ = "shlex"
+shlex.join, shlex.shlex = again.join, again.shlex
+"""
+
+
+def test_python_twins_and_second_executions_in_the_standard_library(tmp_path: Path) -> None:
+    """A class of Python in place of the class of C, and values of a second execution of the file, are found."""
+    assert slots(audited(tmp_path, TWINS + SHOW)) == {
+        (target, "replaced")
+        for target in (
+            *("asyncio:Future", "asyncio.futures:Future", "asyncio.futures:_CFuture"),
+            *("asyncio.tasks:Task", "asyncio.tasks:_CTask", "queue:SimpleQueue"),
+            *("threading:RLock", "shlex:join", "shlex:shlex"),
+        )
+    }
 
 
 def test_our_patches_are_in_the_same_table(tmp_path: Path) -> None:
@@ -265,6 +311,38 @@ def test_decorators_copies_and_rewritten_modules_of_distributions(home: Environm
             *("shop:Client.kind", "shop:sell", "shop:Made", "_datetime:tzinfo"),
         )
     }
+
+
+ORDER = {  # the files of three distributions
+    "early": {"early.py": "from colorsys import hls_to_rgb\nfrom colorsys import rgb_to_hls\n"},
+    "late": {"late.py": "from colorsys import hls_to_rgb, rgb_to_hls\n"},
+    "agent": {
+        "agent.py": """
+import colorsys
+def hls_to_rgb(): return 1
+def patch(early):
+    colorsys.rgb_to_hls = early.rgb_to_hls = lambda: 1
+    colorsys.hls_to_rgb = early.hls_to_rgb = hls_to_rgb
+"""
+    },
+}
+
+
+@pytest.mark.parametrize("requirement", ["", "Requires-Dist: Agent ; extra == 'more'\n"])
+def test_a_module_imported_before_the_author_cannot_have_copied_the_value(home: Environment, requirement: str) -> None:
+    """The copies in ``early`` are patches, those in ``late`` are imports; a requirement leaves ``early`` in doubt."""
+    for distribution, files in ORDER.items():
+        for name, text in files.items():
+            (home.site_packages / name).write_text(text)
+        info = home.site_packages / f"{distribution}-1.0.dist-info"
+        info.mkdir()
+        facts = f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n"
+        (info / "METADATA").write_text(facts + (requirement if distribution == "early" else ""))
+        (info / "RECORD").write_text("".join(f"{name},,\n" for name in files))
+    completed = home.run("-c", f"import early, agent; agent.patch(early); import late{SHOW}")
+    found = {finding["target"] for finding in json.loads(completed.stdout)["findings"]}
+    in_early = set() if requirement else {"early:rgb_to_hls", "early:hls_to_rgb"}
+    assert found == {"colorsys:rgb_to_hls", "colorsys:hls_to_rgb", *in_early}, completed.stderr
 
 
 def test_the_author_of_an_assignment_in_a_cell_is_the_program(tmp_path: Path) -> None:

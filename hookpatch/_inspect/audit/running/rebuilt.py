@@ -1,29 +1,31 @@
 """Rebuild the former values of modules in a process without notes: from the values' provenance, and from the source.
 
-A value that a module's own file defines is the module's own. For any other value the source is read: if only ``def``,
-``class`` or an import from the standard library binds the name there, a foreign value was set later. The same holds for
-a name that the source only copies from another name without a foreign value. The same holds under foreign decorators
-that cannot have made the value. A value of any other statement is never reported.
+A value that a module's own file defines is the module's own. For any other value the source is read: if no statement
+that binds the name can have left the value, a foreign value was set later. A definition cannot, nor a constant, a copy
+of another value, a decorator of others, or an import before the author's package was imported. A value of any other
+statement is never reported. ``twins.py`` has the rules for the standard library's own values.
 """
 
 from __future__ import annotations
 
-import ast
-import importlib.util
 import linecache
 import re
-from collections.abc import Collection, Iterable, Mapping
-from importlib.machinery import EXTENSION_SUFFIXES, FrozenImporter, SourceFileLoader
-from types import CodeType, FunctionType, ModuleType
+from collections.abc import Collection, Mapping
+from importlib.machinery import EXTENSION_SUFFIXES
+from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.describe import PLAIN
 from hookpatch._engine.slots.attribute import AttributeSlot
-from hookpatch._engine.slots.slot import ABSENT, inner, mro
-from hookpatch._inspect.audit.definitions import Definitions, is_of_others
+from hookpatch._engine.slots.slot import ABSENT, inner, is_class_of_program, mro
 from hookpatch._inspect.audit.kinds import OF_PYTHON, bare_name, is_code, is_object
-from hookpatch._inspect.audit.origin import PYTHON, Origin, of_module, origin_of
+from hookpatch._inspect.audit.origin import PYTHON, Origin, is_foreign, of_module, origin_of
+from hookpatch._inspect.audit.running.definitions import Definitions, is_of_others, read_definitions
+from hookpatch._inspect.audit.running.order import ImportOrder
+from hookpatch._inspect.audit.running.stand_ins import code, definition
+from hookpatch._inspect.audit.running.statements import Statements
+from hookpatch._inspect.audit.running.twins import Twins, note_in_packages
 from hookpatch._inspect.audit.snapshot import (
     CodeChange,
     OwnerNote,
@@ -48,11 +50,12 @@ def rebuilt(ours: Collection[tuple[Any, ...]]) -> Snapshot:
     Args:
         ours: the keys of the slots patched by hookpatch.
     """
-    snapshot = Snapshot()
+    snapshot, order = Snapshot(), ImportOrder()
     for _, module in imports.modules():
         name = names_of_module(module).get("__name__")
         if id(module) not in snapshot.modules and type(name) is str and name.partition(".")[0] != "hookpatch":
-            _Module(snapshot, module, name, ours).add_notes()
+            _Module(snapshot, order, module, name, ours).add_notes()
+    note_in_packages(snapshot)
     return snapshot
 
 
@@ -60,8 +63,16 @@ def rebuilt(ours: Collection[tuple[Any, ...]]) -> Snapshot:
 class _Module:
     """A look at one module. Reads the module's source at the first suspicious value."""
 
-    def __init__(self, snapshot: Snapshot, module: ModuleType, name: str, ours: Collection[tuple[Any, ...]]) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        order: ImportOrder,
+        module: ModuleType,
+        name: str,
+        ours: Collection[tuple[Any, ...]],
+    ) -> None:
         self._snapshot: Final = snapshot
+        self._order: Final = order
         self._module: Final = module
         self._name: Final = name
         self._names: Final[Mapping[str, Any]] = names_of_module(module)
@@ -78,20 +89,42 @@ class _Module:
         self._snapshot.modules[id(self._module)] = note
         if self._name == "__main__":
             return
-        is_extension = type(self._file) is str and self._file.endswith(tuple(EXTENSION_SUFFIXES))
-        if type(self._file) is not str or (is_extension and self._home.distribution == PYTHON):
-            self._compare_c_code(note)
+        of_python = self._home.distribution == PYTHON
+        if type(self._file) is not str or (of_python and self._file.endswith(tuple(EXTENSION_SUFFIXES))):
+            if of_python:  # else a module made at run time
+                self._compare_c_code(note)
+                for name, value in dict(self._names).items():
+                    home = module_of_class(value) if issubclass(type(value), type) else None
+                    if home in (self._name, f"_{self._name}"):  # _io names itself io
+                        self._look_into(value, (name,))
             return
+        twins = self._twins() if of_python else {}
+        note.before.update(twins)
         for name, value in dict(self._names).items():
-            self._compare(note, name, value, ())
-            if issubclass(type(value), type) and self._defines(value, name):
-                self._look_into(value, (name,))
+            if name not in twins:
+                self._compare(note, name, value, ())
+                if issubclass(type(value), type) and self._defines(value, name):
+                    self._look_into(value, (name,))
         exported: Any = self._names.get("__all__")
         for name in [*exported] if type(exported) in (list, tuple) else []:
             if type(name) is str and name not in self._names and "__getattr__" not in self._names:
                 source = self._definitions(())
                 if source is not None and source.is_defined(name) and name in source.always:
-                    note.before[name] = self._definition(name, source.nodes[name])
+                    note.before[name] = self._definition((name,), source.nodes[name])
+
+    def _twins(self) -> dict[str, Any]:
+        """Return the former value of each name with a value of the module's own file that was set later."""
+        twins = Twins(self._name, self._names, str(self._file), lambda: self._definitions(()))
+        former = dict(twins.set_later())
+        source = self._definitions(()) if former else None
+        for name in [name for name, value in former.items() if value is ABSENT]:
+            node = source.nodes.get(name) if source is not None else None
+            former[name] = Unknown() if node is None else self._definition((name,), node)
+        return former
+
+    def _definition(self, path: tuple[str, ...], node: Any) -> Any:
+        """Return a stand-in for the function or class that a statement defines."""
+        return definition(self._name, str(self._file), ".".join(path), node)
 
     def _defines(self, value: type, name: str) -> bool:
         """Return True for a class of this module, also if the package has written its own name into the class."""
@@ -104,6 +137,8 @@ class _Module:
     def _look_into(self, owner: type, path: tuple[str, ...]) -> None:
         names = names_of_class(owner)
         note = OwnerNote(owner, names, dict(names))
+        if not is_class_of_program(owner):
+            self._compare_c_code(note)
         for name, value in [*names.items()]:
             self._compare(note, name, value, path)
             is_inside = issubclass(type(value), type) and module_of_class(value) == self._name
@@ -122,59 +157,44 @@ class _Module:
         function = inner(value)
         is_swapped = type(function) is FunctionType and function.__globals__ is self._names
         origin = origin_of(function.__code__ if is_swapped else value)
-        is_foreign, of_python = self._is_foreign(origin), self._home.distribution == PYTHON
-        if not is_foreign and (origin.distribution not in (None, PYTHON) or (origin.file and not origin.distribution)):
+        foreign, of_python = is_foreign(origin, self._home), self._home.distribution == PYTHON
+        if not foreign and (origin.distribution not in (None, PYTHON) or (origin.file and not origin.distribution)):
             return  # of the same distribution, or the same file
-        if not (is_foreign and (of_python or is_swapped)) and not self._is_odd(value, name, path, is_foreign):
+        if not (foreign and (of_python or is_swapped)) and not self._is_odd(value, name, path, foreign):
             return
         source = self._definitions(path)
         if source is None:
             return
+        if not foreign and (name not in source.always or source.is_dynamic):
+            return  # a value of Python may be of another statement than the definition
         node = source.nodes.get(name)
         is_plain = self._is_plain(note.owner, path, origin)
-        copied = self._copied(note, source, name, origin) if is_foreign and not is_swapped else ABSENT
         is_defined = source.is_defined(name) and is_plain
         if is_swapped:
-            if is_defined and is_foreign:
-                self._snapshot.swaps.append(CodeChange(function, self._code(name, node), note.owner, name))
+            if is_defined and foreign:
+                self._snapshot.swaps.append(CodeChange(function, code(str(self._file), name, node), note.owner, name))
         elif is_defined and self._is_possible(value, node):
-            note.before[name] = self._beneath(value, name) or self._definition(".".join((*path, name)), node)
-        elif copied is not ABSENT:
-            note.before[name] = copied
-        elif is_foreign and self._is_bound_by_others(source, name, is_plain, origin):
-            note.before[name] = self._beneath(value, name) or Unknown()
-        elif is_foreign and path and is_plain and not source.may_bind(name):
-            del note.before[name]  # a new method
+            note.before[name] = self._beneath(value, name) or self._definition((*path, name), node)
+        elif foreign:
+            names = {**self._names, **note.names}
+            statements = Statements(source, self._module, self._home, names, self._order, value)
+            if statements.cannot_leave(name, is_plain):
+                note.before[name] = self._beneath(value, name) or statements.original(name)
+            elif path and is_plain and not source.may_bind(name):
+                del note.before[name]  # a new method
 
-    def _copied(self, note: OwnerNote, source: Definitions, name: str, author: Origin) -> Any:
-        """Return what the only statement for a name copies, if the author did not define it; else ABSENT."""
-        module, value = source.copied_value(name, {**self._names, **note.names})
-        home = self._home if module is None else of_module(module)
-        is_original = is_code(value) and not self._is_foreign(origin_of(value), home) and home.is_known
-        return value if is_original and self._is_foreign(author, home) else ABSENT
-
-    def _is_bound_by_others(self, source: Definitions, name: str, is_plain: bool, author: Origin) -> bool:
-        """Return True if the source binds a name, and cannot have bound a value of an author."""
-        if self._home.distribution == PYTHON:
-            return source.may_bind(name)
-        is_decorated = source.is_only_decorated(name) and self._is_of_others(source.names_in_decorators(name), author)
-        return is_plain and (is_decorated or (source.may_bind(name) and source.is_of_python(name)))
-
-    def _is_of_others(self, names: Iterable[str], author: Origin) -> bool:
-        return all(is_of_others(self._names, name, author) for name in names)
-
-    def _is_odd(self, value: Any, name: str, path: tuple[str, ...], is_foreign: bool) -> bool:
+    def _is_odd(self, value: Any, name: str, path: tuple[str, ...], foreign: bool) -> bool:
         """Return True for code that neither an import nor a decorator in the source leaves under a name."""
         kind = type(inner(value))
         below = self._beneath(value, name)
         if type(below) is FunctionType:  # the first line of a decorated function is that of the decorator
             decorator = _DECORATOR.match(linecache.getline(str(self._file), below.__code__.co_firstlineno))
-            return decorator is None or (is_foreign and self._is_of_others([decorator[1]], origin_of(value)))
+            return decorator is None or (foreign and is_of_others(self._names, decorator[1], origin_of(value)))
         if not is_code(value) or (module_of_class(kind) or "").partition(".")[0] in _OF_TYPES:
             return False
-        if bare_name(value) == name and not (path and is_foreign):
-            return False
-        return is_foreign or f"def {name}" in self._text() or f"class {name}" in self._text()
+        if bare_name(value) == name and not (path and foreign):
+            return foreign and self._order.is_unrelated(self._home, origin_of(value))
+        return foreign or f"def {name}" in self._text() or f"class {name}" in self._text()
 
     def _text(self) -> str:
         if self._lines is None:
@@ -189,23 +209,19 @@ class _Module:
             return value.__globals__ is self._names and (own == self._file or own[:1] == "<")
         return issubclass(type(value), type) and module_of_class(value) == self._name
 
-    def _is_foreign(self, origin: Origin, home: Origin | None = None) -> bool:
-        """Return True if another distribution defines a value, or another file of the program."""
-        home = home or self._home
-        if origin.distribution is None and home.distribution is None:
-            return origin.file is not None and origin.file != home.file
-        return origin.is_known and origin.distribution not in (home.distribution, PYTHON)
-
     def _is_plain(self, owner: Any, path: tuple[str, ...], author: Origin) -> bool:
         """Return True if no decorator, metaclass or ``__init_subclass__`` of foreign code has made a class."""
         if not path:
             return True
         outer = self._definitions(path[:-1])
         makers = [type(owner), *(base for base in mro(owner) if "__init_subclass__" in names_of_class(base))]
-        is_own = not any(self._is_foreign(of_module(module_of_class(maker))) for maker in makers)
+        is_own = not any(is_foreign(of_module(module_of_class(maker)), self._home) for maker in makers)
         if not is_own or outer is None or outer.is_defined(path[-1]):
             return is_own and outer is not None
-        return outer.is_only_decorated(path[-1]) and self._is_of_others(outer.names_in_decorators(path[-1]), author)
+        if outer.is_class(path[-1]) and any(map(self._is_own, names_of_class(owner).values())):
+            return True  # another statement may bind the name, too, but this class is of the definition
+        decorators = outer.names_in_decorators(path[-1])
+        return outer.is_only_decorated(path[-1]) and all(is_of_others(self._names, name, author) for name in decorators)
 
     def _is_possible(self, value: Any, node: Any) -> bool:
         """Return False if the definition itself may have left the value: a class with bases can be any object."""
@@ -215,7 +231,7 @@ class _Module:
         """Return the definitions in the module's source, or in a class; None without a source."""
         if not self._is_read:
             self._is_read = True
-            self._source = _read(self._names.get("__spec__"), str(self._file))
+            self._source = read_definitions(self._names)
         definitions = self._source
         for name in path:
             definitions = None if definitions is None else definitions.inner(name)
@@ -236,26 +252,14 @@ class _Module:
             value = below
         return None
 
-    def _code(self, name: str, node: Any) -> CodeType:
-        code = _model.__code__
-        return code.replace(
-            co_filename=str(self._file), co_name=name.rpartition(".")[2], co_firstlineno=node.lineno, co_qualname=name
-        )
-
-    def _definition(self, name: str, node: Any) -> Any:
-        """Return a stand-in for a lost original: a function or class with the original's name and place."""
-        if hasattr(node, "bases"):
-            return type(node.name, (), {"__module__": self._name, "__qualname__": name})
-        return FunctionType(self._code(name, node), {"__name__": self._name})
-
     def _compare_c_code(self, note: OwnerNote) -> None:
-        """Put the former values of a module of C code into the notes: Python code there was set later.
+        """Put the former values of a module or class of C code into the notes: Python code there was set later.
 
         New names stand behind all other names.
         """
         origins = {
             name: origin_of(value) if is_code(value) or is_object(value) else Origin()
-            for name, value in [*self._names.items()]
+            for name, value in [*note.names.items()]
         }
         is_last = True
         for name, origin in reversed(origins.items()):
@@ -263,12 +267,8 @@ class _Module:
                 is_last = is_last and name == "_"
             elif is_last:
                 del note.before[name]
-            elif AttributeSlot(self._module, name).key not in self._ours:
-                note.before[name] = self._beneath(self._names[name], name) or Unknown()
-
-
-def _model() -> None:
-    """Return None: only the code object is used, for stand-ins."""
+            elif AttributeSlot(note.owner, name).key not in self._ours:
+                note.before[name] = self._beneath(note.names[name], name) or Unknown()
 
 
 def _is_filled(cell: Any) -> bool:
@@ -276,18 +276,3 @@ def _is_filled(cell: Any) -> bool:
         return cell.cell_contents is not ABSENT
     except ValueError:
         return False
-
-
-def _read(spec: Any, file: str) -> Definitions | None:
-    """Return the definitions in an unchanged source file; None for a changed or unreadable file."""
-    loader = getattr(spec, "loader", None)
-    for _ in range(_DEEPEST):  # wrapt and other libraries wrap the loader
-        names = getattr(loader, "__dict__", None)
-        loader = names.get("loader", loader) if type(names) is dict else loader
-    if type(loader) is not SourceFileLoader and loader is not FrozenImporter:
-        return None  # the source was changed before the run, or there is no source
-    try:
-        with open(file, "rb") as source:
-            return Definitions(ast.parse(importlib.util.decode_source(source.read())).body)
-    except (OSError, SyntaxError, ValueError):
-        return None
