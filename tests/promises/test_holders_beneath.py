@@ -104,6 +104,54 @@ def test_a_patched_name_still_names_the_holder(beneath: Any, name: str, over: st
             assert inner.report().patches[0].stale == before
 
 
+ENTRIES: Final = """
+    import collections
+
+    nest = {"k": functools.partial(function), "d": Deco(function), "t": (function, 1), "l": [function]}
+    lines = [functools.partial(function), (function, 2)]
+    ordered = collections.OrderedDict(a=functools.partial(function))
+    data = collections.UserDict(a=functools.partial(function))
+    space = types.SimpleNamespace(p=functools.partial(function), d={"q": functools.partial(function)})
+    thing = Deco(functools.partial(function))
+    thing.table = {"x": functools.partial(function)}
+"""
+HELD_IN_ENTRIES: Final = {
+    "nest['k']": ".func",
+    "nest['d']": ".function",
+    "nest['t']": "[0]",
+    "nest['l']": "[0]",
+    "lines[0]": ".func",
+    "lines[1]": "[0]",
+    "ordered['a']": ".func",
+    "data.data['a']": ".func",
+    "space.p": ".func",
+    "space.d['q']": ".func",
+    "thing.function": ".func",
+    "thing.table['x']": ".func",
+    "Owner.table['f']": None,  # holds the function itself: the new value is called in its place
+}
+
+
+@pytest.mark.parametrize(("name", "suffix"), HELD_IN_ENTRIES.items())
+def test_a_patched_entry_still_names_the_holder(make_module: Any, name: str, suffix: str | None) -> None:
+    """The entry is named by its address, once, beneath a patch too, and each report says the same."""
+    beneath = make_module("beneath", SOURCE + ENTRIES)
+    inner = hookpatch.active(hookpatch.wrap("beneath:function", _through), children="local")
+    outer = hookpatch.active(OVER["replace"](f"beneath:{name}"), children="local")
+    with inner:
+        before = inner.report().patches[0].stale
+        assert inner.report().patches[0].stale == before
+    place = f"beneath:{name}{suffix or ''}"
+    assert before.count(place) == 1
+    kept = eval(name, vars(beneath))
+    for first, second in ((outer, inner), (inner, outer)):
+        with first, second:
+            stale = inner.report().patches[0].stale
+            assert stale == (before if suffix else tuple(text for text in before if text != place))
+    assert eval(name, vars(beneath)) is kept
+    assert patched() == []
+
+
 @pytest.mark.parametrize("name", [name for name in HELD if name not in ("bag", "cached", "bound")])
 def test_everywhere_reaches_a_holder_beneath_a_patch(make_module: Callable[[str, str], ModuleType], name: str) -> None:
     """With reach="everywhere" a holder beneath the patch of its name is patched, or named as stale."""

@@ -22,7 +22,7 @@ from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.item import ItemSlot
 from hookpatch._engine.slots.originals import originals
 from hookpatch._engine.slots.part import PartialSlot, PartSlot
-from hookpatch._engine.slots.referrers import DEPTH, Referrers, classes
+from hookpatch._engine.slots.referrers import DEPTH, Referrers, classes, entries_beneath
 from hookpatch._engine.slots.slot import ABSENT, Slot, attributes_of, inner, mro
 
 _Place: TypeAlias = tuple[Slot | None, str, str | None]  # slot, words, root: see Holder
@@ -80,6 +80,8 @@ class _Search:
             for patched in [*originals.values()]
             if (name := _name_of(patched.slot)) is not None and patched.original is not ABSENT
         }
+        # The same for entries, and for attributes of objects: their owner has a name, or not.
+        self._entries: Final = entries_beneath()
 
     def _places(self, referent: Any, depth: int) -> Iterator[_Place]:
         """Yield the places of an object, first those that have a name."""
@@ -125,7 +127,7 @@ class _Search:
             if holder.__defaults__ is referent:
                 yield AttributeSlot(holder, "__defaults__"), f"the defaults of {describe(holder)}", holder.__module__
         elif (parts := PartSlot.parts(holder, referent)) and depth:
-            if (patched_name := self._patched.get(id(holder))) is not None:
+            if (patched_name := self._name_beneath(holder, depth)) is not None:
                 for part in parts:
                     yield None, f"{patched_name[0]}{PartSlot.words(holder, part)}", patched_name[1]
                 return
@@ -187,7 +189,7 @@ class _Search:
         """Return words that name a holder, and the module from which the holder is reached."""
         if type(holder) is FunctionType:
             return describe(holder), holder.__module__
-        if (patched_name := self._patched.get(id(holder))) is not None:
+        if (patched_name := self._name_beneath(holder, depth)) is not None:
             return patched_name
         for owner in self._referrers.referrers_of(holder):
             if type(owner) is FunctionType and owner.__kwdefaults__ is holder:
@@ -197,14 +199,29 @@ class _Search:
                 return f"{words}.keywords", root
             if type(owner) is FunctionType and vars(owner) is holder:
                 return f"{describe(owner)}.__dict__", owner.__module__
-            if not issubclass(type(owner), (type, ModuleType)) and attributes_of(owner) is holder:
-                words, root = self._name(owner, depth - 1)
+            is_object = owner is not holder and not issubclass(type(owner), (type, ModuleType))
+            if is_object and attributes_of(owner) is holder:
+                words, root = self._name(owner, depth)
                 return f"{words}.__dict__", root
         if depth > 0:
             for slot, words, root in self._places(holder, depth - 1):
                 if slot is not None and root is not None:
                     return words, root
         return a_kind(holder), None
+
+    def _name_beneath(self, value: Any, depth: int) -> tuple[str, str] | None:
+        """Return the name of a slot with a value beneath a patch, and the module; None for another value."""
+        if (name := self._patched.get(id(value))) is not None or depth <= 0:
+            return name
+        for slot in self._entries.get(id(value), ()):
+            words, root = self._name(slot.owner, depth - 1)
+            if root is not None and isinstance(slot, ItemSlot):
+                is_attributes = words.endswith(".__dict__")
+                key = slot.index if is_attributes else f"[{_written(slot.index)}]"
+                return f"{words.removesuffix('__dict__') if is_attributes else words}{key}", root
+            if root is not None:
+                return f"{words}.{slot.name}", root
+        return None
 
 
 def _name_of(slot: Slot) -> tuple[str, str] | None:

@@ -15,9 +15,11 @@ from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.trampoline import Trampoline, is_trampoline
+from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import AttributesInPlace, FunctionSlot
+from hookpatch._engine.slots.item import ItemSlot
 from hookpatch._engine.slots.originals import originals
-from hookpatch._engine.slots.slot import T
+from hookpatch._engine.slots.slot import ABSENT, T, attributes_of
 
 _HERE: Final = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 DEPTH: Final = 4  # levels between a holder and a name, as in m:REGISTRY['a'][0][1]
@@ -65,10 +67,14 @@ class Referrers:
                 self._own_ids |= {id(bases) for cls in subclasses for bases in (cls.__mro__, cls.__bases__)}
         self._referrers: dict[int, list[Any]] = {}
         self._own_ids.add(id(self._referrers))
+        self._entries = self._keep(entries_beneath())
+        self._own_ids |= {id(slots) for slots in self._entries.values()}
         self._search(self._keep({id(referent): referent for referent in referents}))
 
     def _search(self, level: dict[int, Any]) -> None:
-        for depth in range(DEPTH):
+        # An object's __dict__ is no step: Python makes the dict when it is first asked for, by this search for example.
+        steps: dict[int, int] = dict.fromkeys(level, 0)
+        for depth in range(2 * DEPTH):
             referrers = self._keep(_referrers(level))
             if depth == 0 and gc.get_freeze_count():  # the collector leaves out frozen objects
                 referrers += [vars(module) for _, module in imports.modules()]
@@ -83,9 +89,15 @@ class Referrers:
             upwards: dict[int, Any] = self._keep({})
             for number in level:
                 holders = self._referrers.get(number, ())
-                if depth == 0 or not any(map(self._is_named, holders)):  # one name is enough
-                    upwards |= {id(holder): holder for holder in holders if not self._is_named(holder)}
-            level = self._keep({number: holder for number, holder in upwards.items() if number not in self._referrers})
+                if depth and any(map(self._is_named, holders)):  # one name is enough
+                    continue
+                for holder in (*holders, *(slot.owner for slot in self._entries.get(number, ()))):
+                    is_attributes = type(level[number]) is dict and attributes_of(holder) is level[number]
+                    further = steps[number] + (not is_attributes)
+                    if further < DEPTH and id(holder) not in self._referrers and not self._is_named(holder):
+                        steps[id(holder)] = min(steps.get(id(holder), further), further)
+                        upwards[id(holder)] = holder
+            level = upwards
             if not level or len(level) > _CROWD:
                 break
 
@@ -132,6 +144,22 @@ def lists_references() -> bool:
         )
     except Exception:  # a later Python may raise anything here
         return False
+
+
+def entries_beneath() -> dict[int, list[Any]]:
+    """Return, by the id of the value beneath, the patched slots of entries and of attributes of objects."""
+    entries: dict[int, list[Any]] = {}
+    for patched in [*originals.values()]:
+        slot = patched.slot
+        is_of_object = isinstance(slot, AttributeSlot) and not issubclass(type(slot.owner), (ModuleType, type))
+        if (is_of_object or isinstance(slot, ItemSlot)) and slot.owner is not None and _is_followed(patched.original):
+            entries.setdefault(id(patched.original), []).append(slot)
+    return entries
+
+
+def _is_followed(value: Any) -> bool:
+    """Return True if a value may hold other objects, and is no number or text that many entries hold."""
+    return type(value) not in (str, bytes, int, float, bool, type(None), type(ABSENT))
 
 
 def _referrers(level: dict[int, Any]) -> list[Any]:
