@@ -15,7 +15,7 @@ VENDOR = """
         def of_class(cls, x): return ("of_class", x)
         @staticmethod
         def static(x): return ("static", x)
-    c = __import__("math").sqrt
+    c = [0.0, 1.0, 1.4, 1.7, 2.0].__getitem__  # of C, and no module or test but this holds it
 """
 
 # Every way to bind a name before a patch. WAYS says how to read the object back.
