@@ -6,10 +6,10 @@ from dataclasses import replace
 from types import FunctionType
 
 from hookpatch._bootstrap import imports
-from hookpatch._engine.calls.signatures import takes
+from hookpatch._engine.calls.signatures import as_code_takes, takes
 from hookpatch._engine.calls.trampoline import copy_with_code, is_changed_in_place
 from hookpatch._engine.lock.drift import Drift
-from hookpatch._engine.patch.patch import NOT_NEEDED
+from hookpatch._engine.patch.patch import GIVING_VERBS, NOT_NEEDED
 from hookpatch._engine.patch.versions import check_requirement, unneeded
 from hookpatch._engine.site.reach import doubts_around
 from hookpatch._engine.site.stand_in import binds
@@ -107,8 +107,10 @@ def _by_matches(requested: Requested, drift: Drift | None) -> Outcome:
 def _check_signature(requested: Requested, slot: Slot) -> None:
     """Raise for a signature that a layer would refuse."""
     patch, value = requested.patch, beneath(slot)
-    if patch.is_around_calls and (parameters := takes(inner(value), binds(slot, value))) is not None:
-        check_call(patch, parameters, requested.owner)
+    callee, is_bound = inner(value), binds(slot, value)
+    if patch.is_around_calls and (parameters := takes(callee, is_bound)) is not None:
+        given = as_code_takes(callee, parameters, is_bound) if patch.verb in GIVING_VERBS else parameters
+        check_call(patch, given, requested.owner)
 
 
 def _check_edit(requested: Requested, slot: Slot) -> None:

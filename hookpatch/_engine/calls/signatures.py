@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from inspect import Parameter, Signature
 from time import sleep
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, Final
 
 from hookpatch._engine.calls.code import signature_without_annotations
@@ -31,6 +31,49 @@ def takes(callee: Any, binds: bool) -> list[Parameter] | None:
         sleep(0.001)  # another thread is changing the function in place at this moment
     parameters = [parameter for parameter in parameters if parameter.name != HOOK]
     return parameters[binds and parameters[:1] != [] and parameters[0].kind not in PACKED :]
+
+
+def as_code_takes(callee: Any, parameters: list[Parameter], binds: bool) -> list[Parameter]:
+    """Return the parameters that ``functools.wraps`` shows for a decorator's function, as the function takes them.
+
+    A parameter taken by place alone becomes positional-only, and a parameter that the function cannot take is left out.
+    """
+    seen: set[int] = set()
+    while type(callee) is FunctionType and "__wrapped__" in vars(callee) and id(callee) not in seen:
+        seen.add(id(callee))
+        parameters = _narrowed(callee.__code__, parameters, binds)
+        callee = vars(callee)["__wrapped__"]
+    return parameters
+
+
+def _narrowed(code: CodeType, parameters: list[Parameter], binds: bool) -> list[Parameter]:
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        return parameters
+    by_keyword = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
+    places = len(parameters) if code.co_flags & inspect.CO_VARARGS else code.co_argcount - binds
+    taken: list[Parameter] = []
+    for place, parameter in enumerate(parameters):
+        if parameter.kind in PACKED or parameter.name in by_keyword:
+            taken.append(parameter)
+        elif parameter.kind is not Parameter.KEYWORD_ONLY and place < places:
+            if taken and taken[-1].kind is not Parameter.POSITIONAL_ONLY:
+                continue  # the parameter before may come by keyword, and then this one cannot come by place
+            taken.append(parameter.replace(kind=Parameter.POSITIONAL_ONLY))
+    return taken
+
+
+def names_not_shown(callee: Any, names: Iterable[str]) -> list[str]:
+    """Return the names that a callee with ``*args`` and ``**kwargs`` takes without a parameter of the name."""
+    if type(callee) is FunctionType and callee.__code__.co_flags & _ANY != _ANY:
+        return []
+    parameters = takes(callee, binds=False) or []
+    shown = {parameter.name for parameter in parameters}
+    return [name for name in names if name not in shown] if has_both(parameters) else []
+
+
+def has_both(parameters: Sequence[Parameter]) -> bool:
+    """Return True for parameters with ``*args`` and ``**kwargs``."""
+    return {*PACKED} <= {parameter.kind for parameter in parameters}
 
 
 def take_the_same(function: FunctionType, other: Any) -> bool:

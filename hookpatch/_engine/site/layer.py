@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.callers import ASKS_CALLER, Callers, SeenFrom, instead
 from hookpatch._engine.calls.giving import Given, defaulting, injecting
-from hookpatch._engine.calls.signatures import takes
+from hookpatch._engine.calls.signatures import as_code_takes, takes
 from hookpatch._engine.calls.torchscript import GIVES_ALL
 from hookpatch._engine.calls.trampoline import pass_through
 from hookpatch._engine.patch.patch import GIVING_VERBS, MAKING_VERBS, NOT_NEEDED, Patch, Wrapper
@@ -230,6 +230,8 @@ class Layer:
         if self.ended or self.is_ready:
             return
         parameters = takes(callee, binds)
+        if parameters is not None and self.patch.verb in GIVING_VERBS:
+            parameters = as_code_takes(callee, parameters, binds)
         check_call(self.patch, parameters, self.owner)
         if self.patch.verb == "inject":
             self._injector = partial(injecting, self.patch.change, parameters or [], before)

@@ -9,7 +9,15 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from hookpatch._bootstrap import imports
-from hookpatch._engine.calls.signatures import PACKED, as_text, misfit, take_the_same, takes, takes_any_call
+from hookpatch._engine.calls.signatures import (
+    PACKED,
+    as_text,
+    misfit,
+    names_not_shown,
+    take_the_same,
+    takes,
+    takes_any_call,
+)
 from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.patch.patch import GIVING_VERBS, Facts, Patch, Scope
 from hookpatch._engine.patch.steps import is_looked_up_in_class
@@ -261,6 +269,13 @@ def unchecked(patch: Patch) -> tuple[str, ...]:
 
 def doubts(patch: Patch, slot: Slot, value: Any) -> tuple[str, ...]:
     """Return in words what the program does not see of a patch, or sees of the proxy of a class; mostly empty."""
+    names = ", ".join(map(repr, names_not_shown(value, patch.change) if patch.verb in GIVING_VERBS else ()))
+    problem = f"the target takes *args and **kwargs, and shows no parameter {names}, as behind a decorator"
+    way = "a call that gives the argument by place gives it twice; take hookpatch.wrap there"
+    return (*_doubts_of_slot(patch, slot, value), *((f"{problem}: {way}",) if names else ()))
+
+
+def _doubts_of_slot(patch: Patch, slot: Slot, value: Any) -> tuple[str, ...]:
     if isinstance(slot, AttributeSlot) and slot.in_class is None and is_looked_up_in_class(slot.name):
         if isinstance(slot.owner, ModuleType):  # __getattr__ and __dir__ of a module are in its own names
             return ()

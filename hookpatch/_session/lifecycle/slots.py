@@ -229,7 +229,7 @@ def prepare(request: Requested) -> Prepared | None:
     own = slot.read()
     if own is ABSENT or is_lazy(own) or slot.key in originals or not _can_be_taken(patch, own):
         return None
-    if not is_plain(patch, slot, own):
+    if not is_plain(patch, slot, own) or guard.doubts(patch, slot, inner(own)):
         return None
     try:
         guard.check_slot(patch, slot, own, request.owner)
