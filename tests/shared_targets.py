@@ -156,7 +156,8 @@ class Layer:
         return is_for_thread and self.span.opened < began and self.span.closing > ended
 
     def __repr__(self) -> str:
-        return f"<{self.verb} {self.rank} at {self.spot.address}>"
+        scope = "task" if self.span.thread else "process"
+        return f"<{self.verb} {self.rank} at {self.spot.address}, {self.spot.reach}, {scope}>"
 
 
 @dataclass(eq=False)
