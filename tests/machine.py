@@ -159,7 +159,7 @@ class Machine(MachineModel):
         self.sessions.append(session)
         self.count += 1
         try:
-            self._open_in_model(plan)
+            plan = self._open_in_model(plan, [patches[attempt.tag] for attempt in plan])
         except Refused:
             with self._telling(), pytest.raises(errors.ApplyError):
                 session.open()
@@ -171,17 +171,31 @@ class Machine(MachineModel):
                 session.open()
             self.open.append((session, plan))
 
-    def _open_in_model(self, plan: list[Lifecycle]) -> None:
+    def _open_in_model(self, plan: list[Lifecycle], patches: list[hookpatch.Patch]) -> list[Lifecycle]:
+        """Apply the patches of a session in the model; return them in the order of applying, or raise Refused."""
         begun: list[Lifecycle] = []
         for place, attempt in enumerate(plan):
             attempt.rank = (self.count, -place)
             attempt.entries = [Entry()]
+        # Each replace here may add a name: a patch of a name of the same spelling is applied behind the last such one.
+        slots = [None if patch.target is None else patch.target.slot for patch in patches]
+        adding = {slot: place for place, slot in enumerate(slots) if plan[place].verb == "replace"}
+        added_by = {
+            place: adding[slot] for place, slot in enumerate(slots) if slot in adding and plan[place].verb != "replace"
+        }
+        last = [max(place, added_by.get(place, place)) for place in range(len(plan))]
+        in_order = sorted(range(len(plan)), key=lambda place: (last[place], last[place] != place))
+        as_applied = [plan[place] for place in in_order]
         try:
-            for attempt in plan if len(plan) > 1 or plan[0].is_for_task else ():
+            for place, attempt in enumerate(plan if len(plan) > 1 or plan[0].is_for_task else ()):
                 attempt.entries[-1].state = "failed"  # if the check raises
-                self._check(attempt)  # check all patches before the first is applied
+                try:
+                    self._check(attempt)  # check all patches before the first is applied
+                except Refused:
+                    if place not in added_by:
+                        raise
                 attempt.entries[-1].state = "waiting"
-            for attempt in plan:
+            for attempt in as_applied:
                 begun.append(attempt)
                 if attempt.module is not None:
                     self.attempts.append(attempt)
@@ -194,6 +208,7 @@ class Machine(MachineModel):
         except Refused:
             self._end_all(begun, [])
             raise
+        return as_applied
 
     @precondition(lambda self: self.open)
     @rule(data=st.data(), lock=st.integers(0, 2), arm=st.integers(0, 4))

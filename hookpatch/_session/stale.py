@@ -12,6 +12,7 @@ from typing import Any, Final, final
 from weakref import WeakMethod
 
 from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.instances.living import Living
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.patch.target import Attribute, Target
@@ -22,7 +23,7 @@ from hookpatch._engine.slots.holders import Holder, holders
 from hookpatch._engine.slots.originals import beneath
 from hookpatch._engine.slots.part import own_places
 from hookpatch._engine.slots.referrers import classes, lists_references
-from hookpatch._engine.slots.slot import ABSENT, inner, is_same_value, mro
+from hookpatch._engine.slots.slot import ABSENT, Slot, inner, is_same_value, mro
 from hookpatch._engine.slots.trial import UNSEEN
 from hookpatch._session.ledger import Entry
 from hookpatch._session.lifecycle.applied import AppliedInstances, AppliedLayer
@@ -64,9 +65,19 @@ def _sought(entry: Entry) -> Iterator[_Sought]:
         yield _Sought(entry, function, partial(_is_of_heir, owner))
     elif isinstance(entry.applied, AppliedLayer):
         slot = entry.applied.site.slot
-        method = None if issubclass(type(slot.owner), ModuleType) else beneath(slot)
+        method = None if issubclass(type(slot.owner), ModuleType) else _beneath(slot)
         if type(method) is MethodType and method.__self__ is slot.owner:
             yield _Sought(entry, method.__func__, partial(_is_bound_to, lambda bound: bound is slot.owner))
+
+
+def _beneath(slot: Slot) -> Any:
+    """Return the value beneath our layers, or ABSENT; also if the owner's own code raises an error."""
+    try:
+        return beneath(slot)
+    except Exception as error:
+        if is_interrupt(error):
+            raise
+        return ABSENT
 
 
 def _methods_of_instances(entry: Entry, applied: AppliedInstances) -> Iterator[_Sought]:

@@ -142,10 +142,11 @@ def leads_to(value: Any, function: FunctionType) -> bool:
 
 def has_cache(value: Any) -> bool:
     """Return True for a ``functools.lru_cache``, and for a decorated function with one between its decorators."""
-    try:
-        return type(unwrap(value, stop=lambda outer: type(outer) is _CACHE)) is _CACHE
-    except ValueError:  # __wrapped__ leads round in a circle
-        return False
+    seen: set[int] = set()  # __wrapped__ may lead round in a circle
+    while type(value) is FunctionType and id(value) not in seen:  # another object's own code would run
+        seen.add(id(value))
+        value = vars(value).get("__wrapped__")
+    return type(value) is _CACHE
 
 
 def innermost(value: Any) -> Any:

@@ -90,7 +90,9 @@ class _Search:
             yield from self.places_in(holder, referent, depth)
 
     def weak_places(self, holder: Any, entry: Any) -> Iterator[tuple[str, str]]:
-        """Yield the places of a weak reference that have a name."""
+        """Yield the places of a weak reference that have a name. A key of a mapping is looked up, and not called."""
+        if type(holder) is dict and any(key is entry for key in holder):
+            return
         if type(holder) is WeakMethod:  # it keeps the reference to its function
             for outer in self._referrers.referrers_of(holder):
                 yield from self.weak_places(outer, holder)

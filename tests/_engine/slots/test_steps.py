@@ -238,7 +238,10 @@ def test_a_signature_that_tells_a_lie(vendor: ModuleType, declare: Callable[...,
     warning = "the signature is not checked (check_signature=False)"
     with pristine(), hookpatch.active(patch) as session:
         (report,) = session.report()
-        assert (report.state, report.warnings, report.why) == ("applied", (warning,), "it takes more than it says")
+        further = ["shows no parameter"] if report.target == "vendor:takes_all" else []  # an argument for **kwargs
+        assert (report.state, report.warnings[0], report.why) == ("applied", warning, "it takes more than it says")
+        assert [text for text in further if text in report.warnings[-1]] == further
+        assert len(report.warnings) == 1 + len(further)
     (planned,) = hookpatch.plan(patch).targets[0].patches
     assert warning in planned.warnings
     assert planned.why == "it takes more than it says"
