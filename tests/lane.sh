@@ -8,7 +8,8 @@ echo "the lane $lane begins"
 pytest="$venv/bin/python -m pytest -p no:cacheprovider"
 case $lane in
 long)
-    STRESS_SECONDS=60 $pytest -m "ends and not (model or launcher)" tests
+    find tests -name 'test_*.py' | sort |
+        STRESS_SECONDS=60 xargs -n 12 sh tests/some_files.sh "$venv" "ends and not (model or launcher)"
     ;;
 models)
     $pytest -m "model or launcher" tests
