@@ -53,12 +53,15 @@ def holders(referents: Sequence[Any]) -> list[Holder]:
     places_found: list[Holder] = []
     try:
         search = _Search(referrers)
+        places: dict[Any, Holder] = {}  # the collector names some holders twice
         for entry, referent in weak:
             for holder in referrers.referrers_of(entry):
                 for words, module in search.weak_places(holder, entry):
-                    places_found.append(Holder(referent, holder, None, f"{words} (a weak reference)", module))
+                    weak_words = f"{words} (a weak reference)"
+                    places[id(entry), words] = Holder(referent, holder, None, weak_words, module)
+        places_found += places.values()
         for referent in referents:
-            places: dict[Any, Holder] = {}
+            places = {}
             for holder in referrers.referrers_of(referent):
                 for slot, words, root in search.places_in(holder, referent, DEPTH):
                     places[slot.key if slot else words] = Holder(referent, holder, slot, words, root)
