@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Iterator
 from functools import cache, lru_cache, partial
 from types import CodeType, FunctionType, MappingProxyType, MethodType
 from typing import Any, Final, final
@@ -114,6 +115,18 @@ class Signature(inspect.Signature):
             self._parameters = read.parameters
         self.__class__ = inspect.Signature  # type: ignore[assignment]  # of the same layout
         return getattr(self, name)
+
+
+LRU_CACHE: Final[type] = type(lru_cache(len))
+
+
+def decorated(value: Any) -> Iterator[FunctionType]:
+    """Yield a function and the functions inside, as ``functools.wraps`` leads to them. No foreign code runs."""
+    seen: set[int] = set()  # __wrapped__ may lead round in a circle
+    while type(value) is FunctionType and id(value) not in seen:
+        seen.add(id(value))
+        yield value
+        value = vars(value).get("__wrapped__")
 
 
 def signature_without_annotations(callee: Any) -> inspect.Signature:

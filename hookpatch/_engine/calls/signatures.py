@@ -10,7 +10,7 @@ from time import sleep
 from types import CodeType, FunctionType
 from typing import Any, Final
 
-from hookpatch._engine.calls.code import signature_without_annotations
+from hookpatch._engine.calls.code import decorated, signature_without_annotations
 from hookpatch._engine.calls.trampoline import HOOK
 
 PACKED: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -38,11 +38,9 @@ def as_code_takes(callee: Any, parameters: list[Parameter], binds: bool) -> list
 
     A parameter taken by place alone becomes positional-only, and a parameter that the function cannot take is left out.
     """
-    seen: set[int] = set()
-    while type(callee) is FunctionType and "__wrapped__" in vars(callee) and id(callee) not in seen:
-        seen.add(id(callee))
-        parameters = _narrowed(callee.__code__, parameters, binds)
-        callee = vars(callee)["__wrapped__"]
+    for function in decorated(callee):
+        if "__wrapped__" in vars(function):
+            parameters = _narrowed(function.__code__, parameters, binds)
     return parameters
 
 

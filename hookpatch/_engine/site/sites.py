@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import lru_cache, partial
+from functools import partial
 from time import monotonic
 from types import FrameType, FunctionType, MethodType
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from hookpatch._engine.calls.code import LRU_CACHE
 from hookpatch._engine.calls.trampoline import is_changed_in_place
 from hookpatch._engine.patch.patch import GIVING_VERBS
 from hookpatch._engine.site.late_restore import LateRestore, late_restores, on_foreign_death
@@ -24,7 +25,6 @@ from hookpatch._engine.slots.slot import Slot, inner
 _sites: Final[WeakValueDictionary[tuple[Any, ...], Site]] = WeakValueDictionary()  # by slot; changed under the lock
 _locked: Final[dict[Site, FrameType]] = {}  # the sites whose locks the forking frame has taken
 _PATIENCE: Final = 1.0  # seconds
-_CACHED: Final = type(lru_cache(print))
 
 
 def site_at(slot: Slot) -> Site:
@@ -111,7 +111,7 @@ def lost_in_place(site: Site, layer: Layer) -> str:
 
 def _called_function(callee: Any) -> Any:
     """Return the function that a bound method, a partial or a cached function calls."""
-    while type(callee) in (MethodType, partial, _CACHED):
+    while type(callee) in (MethodType, partial, LRU_CACHE):
         callee = callee.__func__ if type(callee) is MethodType else getattr(callee, "func", None) or callee.__wrapped__
     return callee
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from functools import lru_cache, partial
+from functools import partial
 from inspect import unwrap
 from operator import call
 from types import CodeType, FunctionType
 from typing import Any, Final, final
 
+from hookpatch._engine.calls.code import LRU_CACHE, decorated
 from hookpatch._engine.calls.kept import keeps
 from hookpatch._engine.calls.trampoline import TRACED, Attributes, Swap, copy_with_code, lengthen
 from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot, inner
-
-_CACHE: Final[type] = type(lru_cache(len))
 
 
 @final
@@ -142,11 +141,7 @@ def leads_to(value: Any, function: FunctionType) -> bool:
 
 def has_cache(value: Any) -> bool:
     """Return True for a ``functools.lru_cache``, and for a decorated function with one between its decorators."""
-    seen: set[int] = set()  # __wrapped__ may lead round in a circle
-    while type(value) is FunctionType and id(value) not in seen:  # another object's own code would run
-        seen.add(id(value))
-        value = vars(value).get("__wrapped__")
-    return type(value) is _CACHE
+    return LRU_CACHE in (type(value), *(type(vars(function).get("__wrapped__")) for function in decorated(value)))
 
 
 def innermost(value: Any) -> Any:

@@ -12,13 +12,14 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from operator import is_
 from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, Final, Literal, TypeAlias, cast, final
 from weakref import ReferenceType, ref
 
 from hookpatch._bootstrap.interrupts import Turn, is_interrupt
+from hookpatch._engine.calls.code import LRU_CACHE
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.slots.originals import originals
 from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot, Shared, Slot, attributes_of, inner, mro
@@ -288,7 +289,7 @@ def _count(kept: Sequence[tuple[Any, Any]], place: int) -> int:
 
 _MOST: Final = 500  # objects
 # An lru_cache refers to its function twice.
-_ALWAYS_OWN: Final = (MethodType, staticmethod, classmethod, property, type(lru_cache(len)))
+_ALWAYS_OWN: Final = (MethodType, staticmethod, classmethod, property, LRU_CACHE)
 _qualname: Final[Callable[[type], str]] = type.__dict__["__qualname__"].__get__
 _ALONE: Final = 1 + _count([(None, object())], 0)  # with one holder more than the list
 
