@@ -8,9 +8,8 @@ Long because the public values of a plan lie beside the code that makes the valu
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, final
 
 from hookpatch._bootstrap import selection
@@ -21,12 +20,12 @@ from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.module_lookup import Presence, presence_of
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.versions import release_of
-from hookpatch._engine.site.layer import Layer, lost, lost_beneath
-from hookpatch._engine.site.order import hidden_by, ordered
+from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.order import ordered
 from hookpatch._inspect.cache import LookOptions
-from hookpatch._inspect.dry_run import by_target, by_version
 from hookpatch._inspect.rehearsal import SEVERITY, Outcome, State, with_matches
 from hookpatch._inspect.throwaway import outcomes_of
+from hookpatch._inspect.together import outcomes_here
 from hookpatch._plugins.relations import check
 from hookpatch._processes.active import lock_of
 from hookpatch._session.additions import additions
@@ -216,7 +215,7 @@ def plan(
             items += [(named, [Requested(named)]) for named in item.written_out()]
         elif (requests := by_name.pop(normalise(item), None)) is not None:
             items.append((item, requests))
-    return plan_of(items, selected.options, locked, LookOptions(imports), partial(by_target, drift=load_drift(locked)))
+    return plan_of(items, selected.options, locked, LookOptions(imports), looks_here=True)
 
 
 def plan_of(
@@ -224,25 +223,18 @@ def plan_of(
     options: Mapping[str, Mapping[str, Any]],
     lock: tuple[str, OnDrift] | None,
     look: LookOptions,
-    look_here: Callable[[Requested], Outcome] | None = None,
+    looks_here: bool = False,
 ) -> Plan:
     """Return the plan of a selection: of plugins, each with its patches, and of patches.
 
-    ``look_here`` looks at the targets that this process has imported; else the child process looks at all targets.
+    ``looks_here``: this process looks at the targets that it has imported; else a child process looks at all targets.
     """
     requests = [request for _, requests in items for request in requests]
     modules = {request.patch.module for request in requests}
     presences = {None: OF_OBJECT} | {name: OF_OBJECT if name is None else presence_of(name) for name in modules}
-    outcomes = [
-        look_here(request)
-        if look_here is not None and presences[request.patch.module].imported
-        else by_version(request)
-        for request in requests
-    ]
+    is_here = [looks_here and presences[request.patch.module].imported for request in requests]
+    outcomes = outcomes_here(requests, is_here, load_drift(lock) if looks_here else None)
     added_by = additions([request.patch for request in requests])
-    for index in added_by:
-        if outcomes[index].error == "TargetNotFound":  # the child process looks, with the name added
-            outcomes[index] = by_version(requests[index])
     to_look = [
         index
         for index, request in enumerate(requests)
@@ -325,7 +317,7 @@ def _planned(tried: _Tried) -> PlannedPatch:
 
 
 def _in_order(address: str, tried: Sequence[_Tried], patches: list[PlannedPatch]) -> list[PlannedPatch]:
-    """Return the patches with their places: as a session has put them, else added in the order of selection."""
+    """Return the patches with their places: as a session has put them, the others in the order of selection."""
     depths = {index: row.outcome.depth for index, row in enumerate(tried) if patches[index].finding in _PLACED}
     if all(depth is not None for depth in depths.values()):
         for place, index in enumerate(sorted(depths, key=lambda index: depths[index] or ()), 1):
@@ -335,23 +327,18 @@ def _in_order(address: str, tried: Sequence[_Tried], patches: list[PlannedPatch]
     in_place: list[Layer] = []
     index_of: dict[Layer, int] = {}
     for index, depth in depths.items():
-        request, outcome = tried[index].request, tried[index].outcome
+        request = tried[index].request
+        has_slot = request.patch.target is not None and (depth or patches[index].finding != "fits")
         layer = Layer(request.patch, request.plugin, request.owner, (1, -index), distribution=request.distribution)
-        chain = in_slot if outcome.function is None and not (depth and depth[0]) else in_place
+        chain = in_place if depth and depth[0] else in_slot
+        index_of[layer] = index
         try:
-            # The verb enter has no slot: context managers are entered in the order of selection.
-            chain[:] = [*chain, layer] if request.patch.target is None else ordered([*chain, layer], address)
-            index_of[layer] = index
+            # A context manager, values in instances and the parts of a class have no common slot with the others.
+            chain[:] = ordered([*chain, layer], address) if has_slot else [*chain, layer]
         except (ConflictError, OrderError) as error:
             is_skipped = isinstance(error, ApplyError) and not request.patch.required
             reason = error.problem if isinstance(error, ApplyError) else str(error)
             patches[index] = replace(patches[index], finding="skipped" if is_skipped else "conflict", reason=reason)
-    for place, layer in enumerate([*in_slot, *in_place]):
-        index = index_of[layer]
-        chain, through = (in_slot, []) if layer in in_slot else (in_place, in_slot)
-        outside, inside = chain[: chain.index(layer)], chain[chain.index(layer) + 1 :]
-        by = hidden_by(layer, outside, through, tried[index].outcome.function)
-        reasons = [lost(outside, layer, inside), "" if by is None else by.text, lost_beneath(layer, inside)]
-        warnings = *patches[index].warnings, *filter(None, reasons)
-        patches[index] = replace(patches[index], place=place + 1, warnings=warnings)
+    for place, layer in enumerate([*in_slot, *in_place], 1):
+        patches[index_of[layer]] = replace(patches[index_of[layer]], place=place)
     return patches

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
-from types import FunctionType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from hookpatch._engine.lock.drift import Drift
@@ -19,6 +18,7 @@ from hookpatch._engine.patch.patch import NOT_NEEDED, Patch, Verb
 from hookpatch._engine.patch.target import Target
 from hookpatch._engine.site.sites import patched
 from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.slot import Slot
 from hookpatch._session.ledger import Entry, Requested, compare
 from hookpatch._session.session import Session, open_sessions
 from hookpatch._session.span.leftovers import look_again
@@ -61,7 +61,8 @@ class Outcome(NamedTuple):
         warnings: as in the report of a run.
         depth: sorts the applied patches of one target, the outermost first; None for other patches.
         matches: of a rule, the outcome of each match's patch.
-        function: the function that the patch changes in place, if this process has imported the target.
+        slot: the target's slot, if this process has imported the target.
+        place: the slot of the layer, likewise: the target's function changed in place, or the target's slot.
     """
 
     state: State
@@ -70,7 +71,8 @@ class Outcome(NamedTuple):
     warnings: tuple[str, ...] = ()
     depth: tuple[int, int] | None = None
     matches: tuple[MatchOutcome, ...] = ()
-    function: FunctionType | None = None
+    slot: Slot | None = None
+    place: Slot | None = None
 
     @property
     def is_missing(self) -> bool:

@@ -78,7 +78,7 @@ def _matched(result: Result, requests: Sequence[Requested]) -> list[Outcome]:
 
 def _outcome(row: Sequence[Any]) -> Outcome:
     """Return the outcome of a row of JSON."""
-    state, reason, error, warnings, depth, matches, _ = row  # the child process cannot hand over a function
+    state, reason, error, warnings, depth, matches, *_ = row  # the child process cannot hand over a slot
     of_matches = [MatchOutcome(address, module, _outcome(inner), verb) for address, module, inner, verb in matches]
     return Outcome(state, reason, error, tuple(warnings), depth and tuple(depth), tuple(of_matches))
 

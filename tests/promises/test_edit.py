@@ -465,7 +465,10 @@ def test_plan_why_and_lock_know_it(vendor: ModuleType, reach: Any) -> None:
     assert "nearest is line" in str(unfit.reason)
     with hookpatch.active(edit):
         (planned,) = [patch for target in hookpatch.plan(edit).targets for patch in target.patches]
-        assert planned.finding == "fits"
+        assert planned.finding == "conflict"
+        with pytest.raises(ConflictError) as caught:  # a second session edits the same lines
+            hookpatch.active(edit).open()
+        assert planned.reason == caught.value.problem
         reports = hookpatch.why("vendor:function").layers
         assert [layer.kind for layer in reports] == ["edit", "original"]
         assert reports[0].name == "\"'x + 1' -> 'x + 2'\""

@@ -163,6 +163,11 @@ class Everywhere:
         """The callables and values of the session's patches, each once."""
         return [*{id(change): change for change in self.changes}.values()]
 
+    @property
+    def first(self) -> Slot:
+        """The slot of the target itself: the code of a Python function changed in place, else the slot."""
+        return FunctionSlot(self._referent, binds(self.slot, self.own)) if self._is_in_place else self.slot
+
     def searched_objects(self) -> list[Any]:
         """Return the objects for the search of holders; empty for a Python function changed in place."""
         return [] if self.own is ABSENT or self._is_in_place else [self._referent]
@@ -177,12 +182,9 @@ class Everywhere:
         Args:
             found: the holders of this object and others, if a search was made just now.
         """
-        slot, own = self.slot, self.own
-        if own is ABSENT:
-            return [(slot, None)]
-        referent = self._referent
-        if self._is_in_place:
-            return [(FunctionSlot(referent, binds(slot, own)), None)]
+        slot, own, referent = self.slot, self.own, self._referent
+        if own is ABSENT or self._is_in_place:
+            return [(self.first, None)]
         changes = [self.patch.change, *self._changes]
         found = found or find([referent], changes)
         is_meant = not self.patch.is_narrowed or self.patch.goes_to(self.patch.module)

@@ -166,6 +166,21 @@ class Site:
             adding=True,
         )
 
+    def try_layers(self, layers: _Layers) -> list[Layer]:
+        """Return layers in order over the present layers; raise like ``apply``. No slot is written, no layer is added.
+
+        The caller has tried all but the last layer before, and leaves out layers that run a factory.
+        """
+        state, present, stand_ins = self._state, self._layers, self.stand_ins
+        if not present:
+            state, stand_ins = SlotState(self.slot), []
+            state.read_original()
+        after = ordered([*present, *layers], self.slot)
+        if after[-1].patch.verb != "replace":
+            state.look_up_base()
+        SlotBefore(state, present, stand_ins).under(after, adding=True)
+        return after
+
     def restore(self, layer: Layer, note: Callable[[Ending], None], on_restored: Callable[[], None]) -> Ending:
         """Remove a layer; call ``note`` with the ending of the slot, and return the ending.
 

@@ -8,7 +8,9 @@ from typing import Any
 
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.target import Attribute
-from hookpatch._engine.slots.slot import attributes_of, mro
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.originals import own_beneath
+from hookpatch._engine.slots.slot import ABSENT, attributes_of, mro
 
 
 def remedy(problem: str, value: Any, patch: Patch, in_class: type | None) -> str:
@@ -31,7 +33,7 @@ def _home(patch: Patch, in_class: type | None) -> type | None:
     step = None if patch.target is None else patch.target.slot
     if in_class is None or not isinstance(step, Attribute):
         return None
-    return next((base for base in mro(in_class) if step.name in vars(base)), None)
+    return next((base for base in mro(in_class) if own_beneath(AttributeSlot(base, step.name)) is not ABSENT), None)
 
 
 def _address_inside(value: Any, address: str) -> str:

@@ -51,6 +51,14 @@ class SlotLifecycle(LayersLifecycle):
             self._entry.become("failed", error)
             raise
 
+    def place(self, module: ModuleType | None) -> Slot:
+        """Return the slot of the layer at the target: the target's function changed in place, or the target's slot.
+
+        Raises if the patch does not fit the slot; changes nothing.
+        """
+        slot, _, everywhere = self._checked_slot(module, anew=False)
+        return slot if everywhere is None else everywhere.first
+
     def _check_target(self, module: ModuleType | None) -> list[Any]:
         slot, _, everywhere = self._checked_slot(module, anew=False)
         if self._drift is not None and self._drift.policy == "error":
