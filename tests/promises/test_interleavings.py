@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, Final, TypeAlias
 
 import pytest
-from shared_targets import BODY, PATIENCE, STAYS, Layer, Span, Spot, derived_of
+from shared_targets import BODY, CALLS, PATIENCE, STAYS, Layer, Opened, Span, Spot, derived_of, look_at, tick
 
 import hookpatch
 from hookpatch import Target
@@ -193,9 +193,11 @@ OF_THE_ENVIRONMENT: Final = (
 
 
 def _at_instruction(
-    number: int, body: Callable[[], object], act: Callable[[], None], names: tuple[str, ...] = OF_A_SLOT
+    number: int, body: Callable[[], object], act: Callable[[], bool | None], names: tuple[str, ...] = OF_A_SLOT
 ) -> set[str]:
     """Call ``body``, and call ``act`` before one numbered instruction or line of the named files.
+
+    ``act`` is called before each further instruction, too, while the last call has returned True.
 
     Returns:
         The named files of which code ran.
@@ -203,15 +205,17 @@ def _at_instruction(
     folder, count = Path(imports.__file__).parents[1], itertools.count(1)
     files = {str(folder / f"{name}.py"): name for name in names}
     met: set[str] = set()
+    acts = True
 
     def trace(frame: Any, event: str, _: object) -> Any:
+        nonlocal acts
         if event == "call":
             frame.f_trace_opcodes = True
             if frame.f_code.co_filename not in files:
                 return None
             met.add(files[frame.f_code.co_filename])
-        if event in ("line", "opcode") and next(count) == number:
-            act()
+        if event in ("line", "opcode") and next(count) >= number and acts:
+            acts = bool(act())
         return trace
 
     sys.settrace(trace)
@@ -306,3 +310,68 @@ def _inherited() -> list[str]:
     return [
         item["of"].partition(":")[2] for text in texts for block in json.loads(text)["blocks"] for item in block["what"]
     ]
+
+
+OF_CALLS: Final = (
+    *(f"_engine/site/{name}" for name in ("site", "layer", "stand_in", "recompute")),
+    "_engine/calls/trampoline",
+)
+
+
+@pytest.mark.skipif(sys.gettrace() is not None, reason="a debugger or a coverage tool traces already")
+@pytest.mark.parametrize("changing", CALLS)
+@pytest.mark.parametrize("ending", CALLS)
+def test_calls_while_one_session_opens_and_another_ends(make_module: MakeModule, ending: str, changing: str) -> None:
+    """Calls at each instruction of a change show some set of patches, while another thread ends a patch beneath.
+
+    The outermost ``inject`` was applied before the ``derive`` inside, when only patches of calls lay beneath.
+    """
+    m = make_module("met_inside", BODY)
+    spot = Spot("met_inside:run", STAYS, lambda: m.run())
+    for number in itertools.count(1, 61):
+        gate, met = Gate(), Event()
+        inside, ended = _open(spot, "inject"), _open(spot, ending)
+        rest: list[Opened] = []
+        deriving = _in_thread(lambda rest=rest, gate=gate: rest.append(_open(spot, "derive", gate)), gate)
+        rest.append(_open(spot, "inject"))
+        gate.open.set()
+        deriving.join(PATIENCE)
+        closing = Thread(target=ended.close, daemon=True)
+
+        def act(closing: Thread = closing, met: Event = met) -> bool:
+            if not met.is_set():
+                met.set()
+                closing.start()
+                closing.join(0.002)  # the end may have to wait for the change
+            look_at(spot)
+            return True
+
+        _at_instruction(number, lambda rest=rest: rest.append(_open(spot, changing)), act, OF_CALLS)
+        (closing.join if met.is_set() else ended.close)()
+        for opened in (*rest, inside):
+            opened.close()
+        assert m.run is m.original
+        spot.layers.clear()
+        if not met.is_set():
+            break
+    assert number > 1000
+
+
+def _open(spot: Spot, verb: str, gate: Gate | None = None) -> Opened:
+    """Open a session of one patch; a factory waits at the gate first."""
+    span = Span(None, None)
+    layer = Layer(spot, verb, 0, span)
+    patch = spot.patch(layer)
+    if gate is not None:
+
+        def factory(below: Any) -> Any:
+            gate()
+            return derived_of(layer, below)
+
+        patch = hookpatch.derive(spot.target, factory)
+    span.session = session = hookpatch.active(patch)
+    spot.layers.append(layer)
+    span.opening = tick()
+    session.open()
+    span.opened, span.number, span.session = tick(), session._number, None
+    return Opened(session, span)

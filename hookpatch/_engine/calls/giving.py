@@ -39,7 +39,7 @@ def injecting(
         for name, is_it, is_on in outside:
             # By the value: a call that began before the other layer was applied lacks the injected value.
             of = args[0] if before and args else None
-            if is_on and name in values and any(is_it(value, of) for value in present(name, args, kwargs)):
+            if name in values and any(is_it(value, of) for value in present(name, args, kwargs)) and is_on:
                 del values[name]
         if len(args) < least:
             return wrapped(*args, **{**kwargs, **values})

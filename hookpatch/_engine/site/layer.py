@@ -252,11 +252,11 @@ class Layer:
         self._note_effect(_in_words(giving, _overriding(layers[place + 1 :], self)))
         if self._injector is None or not giving:
             return self.call
-        gates: dict[str, list[object]] = {}  # with scope="task" another layer gives in some calls alone
+        gates: dict[str, list[tuple[Layer, object]]] = {}  # with scope="task" another layer gives in some calls alone
         for giver, names in giving:
             for name in names:
-                gates.setdefault(name, []).append(giver._gate_seen_from(place))
-        is_given = {name: _any_gate(of_name) for name, of_name in gates.items()}
+                gates.setdefault(name, []).append((giver, giver._gate_seen_from(place)))
+        is_given = {name: _AnyGiver(of_name) for name, of_name in gates.items()}
         current = {
             (giver.rank, name): (name, partial(_is_injected, giver.patch.change[name], giver.only), is_given[name])
             for giver, names in giving
@@ -430,22 +430,20 @@ def _is_injected(injected: Any, only: Only | None, value: Any, of: Any) -> bool:
     return alike(injected, value) and (only is None or only.is_for(of))
 
 
-def _any_gate(gates: Sequence[object]) -> object:
-    """Return an object that is true in the calls in which one of some gates is true."""
-    return True if any(gate is True for gate in gates) else _AnyGate(gates)
-
-
 @final
-class _AnyGate:
-    """True in the calls in which one of some gates is true. Lives as long as a link with it."""
+class _AnyGiver:
+    """True in the calls in which one of some layers gives an argument. Lives as long as a link with it.
 
-    __slots__ = ("_gates",)
+    A layer that another thread ends passes calls through, perhaps before the links follow.
+    """
 
-    def __init__(self, gates: Sequence[object]) -> None:
-        self._gates: Final = gates
+    __slots__ = ("_givers",)
+
+    def __init__(self, givers: Sequence[tuple[Layer, object]]) -> None:
+        self._givers: Final = givers
 
     def __bool__(self) -> bool:
-        return any(self._gates)
+        return any(gate for giver, gate in self._givers if not giver.ended)
 
 
 _BELOW: Final = " in the original"
