@@ -21,6 +21,7 @@ _RANKS: Final = ("dim", "ndim")
 _VALUES: Final = ("max", "min", "sum", "mean", "abs", "norm", "any", "all", "item", "amax", "amin", "std", "var")
 _NOT_FINITE: Final = ("isnan", "isinf", "isfinite", "nan_to_num")
 _ALIKE: Final = ("equal", "allclose", "isclose")
+_KINDS: Final = {"is_floating_point": torch.float32, "is_complex": torch.complex64}
 _STRIDES: Final = ("is_contiguous", "stride", "data_ptr", "storage_offset")
 
 
@@ -34,8 +35,10 @@ class Asked:
         values: numbers in comparisons with values.
         finite: whether the source asks for NaN or infinity.
         types: whether the source reads the type of a tensor.
+        kinds: types of which the source asks if a tensor is of their kind: floats, complex numbers, truth values.
         strides: whether the source asks how a tensor lies in memory.
         alike: whether the source compares two values that are no numbers of its own, such as two tensors.
+        shapes: whether the source compares two sizes of the inputs.
         ranks: whether the source asks for the number of axes.
         gradients: whether the source asks if a tensor requires a gradient.
     """
@@ -44,8 +47,10 @@ class Asked:
     values: dict[float, None] = field(default_factory=dict)
     finite: bool = False
     types: bool = False
+    kinds: dict[torch.dtype, None] = field(default_factory=dict)
     strides: bool = False
     alike: bool = False
+    shapes: bool = False
     ranks: bool = False
     gradients: bool = False
 
@@ -81,17 +86,25 @@ def _nodes(code: CodeType) -> Iterator[ast.AST]:
 def _read(node: ast.AST, names: Mapping[str, Any], owner: Any, questions: Asked) -> None:
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
     questions.finite |= name in _NOT_FINITE
-    questions.types |= name in ("dtype", "finfo", "iinfo", "is_floating_point")
+    questions.types |= name in ("dtype", "finfo", "iinfo", *_KINDS)
+    if name in _KINDS:
+        questions.kinds[_KINDS[name]] = None
     questions.strides |= name in _STRIDES
     questions.alike |= name in _ALIKE
     questions.ranks |= name in _RANKS or _is_length_of_shape(node)
     questions.gradients |= name == "requires_grad"
+    if any(map(_is_size, _conditions(node))):  # if len(x)
+        questions.sizes[0] = None
     if not isinstance(node, ast.Compare):
         return
     sides = [node.left, *node.comparators]
     numbers = [(side, number) for side in sides if (number := _number(side, names, owner)) is not None]
     words = {word for side in sides for word in _words(side)}
-    questions.alike |= not numbers and isinstance(node.ops[0], ast.Eq | ast.NotEq)
+    if {"dtype", "bool"} <= words:  # x.dtype == torch.bool
+        questions.kinds[torch.bool] = None
+    compares_inputs = not numbers and isinstance(node.ops[0], ast.Eq | ast.NotEq)
+    questions.alike |= compares_inputs
+    questions.shapes |= compares_inputs and all(any(word in _SIZES for word in _words(side)) for side in sides)
     for _, number in numbers:
         if words.intersection(_RANKS) or len(numbers) == len(sides):
             continue
@@ -99,6 +112,24 @@ def _read(node: ast.AST, names: Mapping[str, Any], owner: Any, questions: Asked)
             questions.sizes[int(number)] = None
         if not words.intersection(_SIZES):
             questions.values[float(number)] = None
+
+
+def _conditions(node: ast.AST) -> list[ast.expr]:
+    """Return the expressions of which a statement or an expression asks for the truth alone."""
+    match node:
+        case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test) | ast.UnaryOp(op=ast.Not(), operand=test):
+            return [test]
+        case ast.BoolOp():
+            return node.values
+    return []
+
+
+def _is_size(node: ast.expr) -> bool:
+    """Return True for ``len(x)``, ``x.numel()``, ``x.size(0)`` and ``x.shape[0]``."""
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name in _SIZES
+    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
 
 
 def _is_length_of_shape(node: ast.AST) -> bool:

@@ -33,6 +33,11 @@ def targets(example: Example, questions: Asked, apart: bool) -> Iterator[Change]
         yield from _alike(example)
     if questions.types:
         yield from _types(example)
+    for dtype in questions.kinds:
+        for index, tensor in enumerate(example.tensors):
+            new = _of_the_other_kind(tensor, dtype)
+            words = f"as {str(new).removeprefix('torch.')}"
+            yield _change_of_tensor(example.names[index], index, words, lambda original, new=new: original.to(new))  # type: ignore[misc]  # default
     if questions.ranks:
         yield from _ranks(example)
     if questions.gradients:
@@ -60,6 +65,9 @@ def _ranks(example: Example) -> Iterator[Change]:
 
 def _sizes(example: Example, questions: Asked, apart: bool) -> Iterator[Change]:
     words = {change.words for _, changes in sizes(example, apart) for change in changes}
+    if questions.shapes and not apart:  # sizes that are equal in the example need not be
+        for _, changes in sizes(example, apart=True):
+            yield from (change for change in changes if change.words not in words)
     may_grow = all(tensor.device.type == "cpu" for tensor in example.tensors)
     for axes in axes_of(example, apart):
         old = example.tensors[axes[0][0]].shape[axes[0][1]]
@@ -67,7 +75,8 @@ def _sizes(example: Example, questions: Asked, apart: bool) -> Iterator[Change]:
             for new in (number + 1, number) if old <= number else (number, number - 1):
                 change = resized(example, axes, new)
                 most = max(tensor.numel() for tensor in example.tensors) * new / old
-                if not 0 < new <= _LONGEST or new == old or most > LARGE or (new > old and not may_grow):
+                least = 0 if number == 0 else 1  # no axis is empty but where the source asks for that
+                if not least <= new <= _LONGEST or new == old or most > LARGE or (new > old and not may_grow):
                     continue
                 if change.words not in words:
                     words.add(change.words)
@@ -84,6 +93,9 @@ def _change_of_tensor(name: str, index: int, words: str, change: Callable[[torch
 def _values(tensor: torch.Tensor, questions: Asked) -> Iterator[tuple[str, Callable[[torch.Tensor], torch.Tensor]]]:
     if not tensor.numel() or tensor.is_complex() or tensor.dtype == torch.bool:
         return
+    if 0 in questions.values and tensor.is_floating_point():
+        yield "all at least zero", torch.abs
+        yield "all at most zero", lambda original: -original.abs()
     for number in islice((value for value in questions.values if value), _MOST):
         if tensor.is_floating_point():
             if 2 * abs(number) <= torch.finfo(tensor.dtype).max:
@@ -137,6 +149,14 @@ def _types(example: Example) -> Iterator[Change]:
 
 def _as(tensors: Tensors, dtype: torch.dtype) -> Tensors:
     return tuple(tensor.to(dtype) if _is_of_kind(tensor, dtype) else tensor for tensor in tensors)
+
+
+def _of_the_other_kind(tensor: torch.Tensor, dtype: torch.dtype) -> torch.dtype:
+    """Return a type for a tensor: a type of the kind if the tensor is of another kind, and the other way about."""
+    if dtype == torch.float32:
+        return torch.int64 if tensor.is_floating_point() else dtype
+    of_the_kind = tensor.is_complex() if dtype == torch.complex64 else tensor.dtype == dtype
+    return torch.float32 if of_the_kind else dtype
 
 
 def _is_of_kind(tensor: torch.Tensor, dtype: torch.dtype) -> bool:

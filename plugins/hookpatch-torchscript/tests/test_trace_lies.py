@@ -1,4 +1,4 @@
-"""A second set of small models with a known truth, written after the guard: ten wrong traces and ten true ones."""
+"""A second set of small models with a known truth, written after the guard: wrong traces and true ones."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ class SameAsOther(nn.Module):
 
 class AboveVocabulary(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
-        if ids.max() >= 50:  # lost
-            ids = ids % 50
-        return ids * 2
+        return ids % 50 * 2 if ids.max() >= 50 else ids * 2  # lost
 
 
 class ByLengths(nn.Module):
@@ -61,9 +59,7 @@ class ChannelsLast(nn.Module):
 
 class AllZero(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        if not x.any():  # lost
-            return x + 5
-        return x / x.abs().max()
+        return x / x.abs().max() if x.any() else x + 5  # lost
 
 
 class PositionOfMaximum(nn.Module):
@@ -91,6 +87,50 @@ class WithGradient(nn.Module):
         return x * 2 if x.requires_grad else x + 1  # lost
 
 
+class HoldsFloats(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x / 2 if x.is_floating_point() else x // 2  # lost
+
+
+class HoldsComplex(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.real * 2 if x.is_complex() else x + 1  # lost
+
+
+class BooleanMask(nn.Module):
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return x * mask if mask.dtype == torch.bool else x + mask  # lost
+
+
+class OfOneShape(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x * y if x.shape == y.shape else x + y.sum()  # lost
+
+
+class EmptyBatch(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.ones(1) if x.shape[0] == 0 else x.sum().reshape(1)  # lost
+
+
+class AnyRows(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean(0) if len(x) else x.new_zeros(x.shape[1])  # lost
+
+
+class NonePositive(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        positive = x[x > 0]
+        return x.sum() if positive.numel() == 0 else positive.sum() * 2  # lost
+
+
+class CaughtError(nn.Module):  # a second trace, of an input that raises the error, would end the process
+    def forward(self, x: Tensor) -> Tensor:
+        try:  # lost
+            return x.reshape(-1, 4) * 2
+        except RuntimeError:
+            return x.reshape(-1)[:4] + 1
+
+
 ROWS = torch.tensor([[3.0, 1.0, -2.0, 0.5], [0.0, 2.0, 1.5, -1.0], [1.0, -3.0, 0.25, 2.0]])
 LIES: dict[type[nn.Module], tuple[Tensor, ...]] = {
     Square: (ROWS,),
@@ -106,6 +146,14 @@ LIES: dict[type[nn.Module], tuple[Tensor, ...]] = {
     ByRank: (ROWS,),
     ByLengthOfShape: (ROWS, ROWS + 1),
     WithGradient: (ROWS,),
+    HoldsFloats: (torch.tensor([4, 6, 9]),),
+    HoldsComplex: (ROWS,),
+    BooleanMask: (ROWS, ROWS > 0),
+    OfOneShape: (ROWS, ROWS + 1),
+    EmptyBatch: (ROWS,),
+    AnyRows: (ROWS,),
+    NonePositive: (ROWS,),
+    CaughtError: (ROWS,),
 }
 
 
@@ -131,6 +179,17 @@ class OneRank(nn.Module):
         if len(x.shape) != 2:
             raise ValueError("two axes")
         return x.sum(1)
+
+
+class RefusesOtherShapes(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        assert x.shape == y.shape
+        return x * y
+
+
+class EmptyToo(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.sum(0) * 2 if len(x) and x.is_floating_point() else (x + x).sum(0)
 
 
 class WhereSum(nn.Module):
@@ -224,6 +283,8 @@ TRUTHS: dict[Callable[[], nn.Module], tuple[Any, ...]] = {
     Shifted: (ROWS,),
     AnyRank: (ROWS,),
     OneRank: (ROWS,),
+    RefusesOtherShapes: (ROWS, ROWS + 1),
+    EmptyToo: (ROWS,),
 }
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, final
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from hookpatch_torchscript._source.lookup import line_at
 from hookpatch_torchscript._values.place import Place
@@ -25,6 +26,26 @@ def nodes(called: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str
     """Trace a callable, and return the recorded nodes in order."""
     jit: Any = torch.jit  # untyped
     return list(_nodes(jit._get_trace_graph(called, args, dict(kwargs), strict=False)[0]))
+
+
+@final
+class Errors(TorchFunctionMode):
+    """Records that a function of torch raised an error, in a block.
+
+    A trace ends the process with a segmentation fault if the model catches such an error.
+
+    Attributes:
+        raised: whether a function has raised an error.
+    """
+
+    raised = False
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        try:
+            return func(*args, **(kwargs or {}))
+        except Exception:
+            self.raised = True
+            raise
 
 
 def baked(ours: list[Node], theirs: list[Node]) -> list[Baked]:

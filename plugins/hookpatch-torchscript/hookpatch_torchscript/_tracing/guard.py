@@ -19,7 +19,7 @@ from hookpatch_probe.search import Refusal, Search, is_random
 from hookpatch_probe.seed import SEED, seeded
 
 from hookpatch_torchscript._source.lookup import name_of, place_of
-from hookpatch_torchscript._tracing.baked import baked, nodes
+from hookpatch_torchscript._tracing.baked import Errors, baked, nodes
 from hookpatch_torchscript._tracing.copies import Original, Traced
 from hookpatch_torchscript._tracing.lost_branch import SCANNED, lost
 from hookpatch_torchscript._values.verdict import Baked, Disagreement, Lost, Verdict
@@ -92,22 +92,24 @@ def compared(traced: Any, call: Call, method: str, probes: int, tolerance: Toler
     name = type(call.called).__name__ if isinstance(call.called, torch.nn.Module) else name_of(call.called)
     with _alone():
         try:
-            search = _searched(traced, call, method, probes, tolerance)
+            original = Original(call.called)
+            search = _searched(traced, call, original, method, probes, tolerance)
             if isinstance(search, str):
                 return Verdict(name, place, unchecked=search, scanned=SCANNED)
             tried, refused = search.tried, search.refused
-            disagreements = _disagreements_to_report(search, call)
+            disagreements = _disagreements_to_report(search, call, original)
         except Exception as error:  # any error: the program must not fail
             return Verdict(name, place, unchecked=f"{type(error).__name__}: {_first(error)}", scanned=SCANNED)
     return Verdict(name, place, tried, refused, tuple(disagreements), scanned=SCANNED)
 
 
-def _searched(traced: Any, call: Call, method: str, probes: int, tolerance: Tolerance) -> Search | str:
+def _searched(
+    traced: Any, call: Call, original: Original, method: str, probes: int, tolerance: Tolerance
+) -> Search | str:
     """Return a finished search, or why nothing can be compared."""
     example = call.example()
     if not example.tensors:
         return "the example holds no tensor"
-    original = Original(call.called)
     ours = Traced(traced, method, original)
 
     def eager(tensors: Tensors) -> list[torch.Tensor]:
@@ -135,7 +137,7 @@ def _searched(traced: Any, call: Call, method: str, probes: int, tolerance: Tole
     return search
 
 
-def _disagreements_to_report(search: Search, call: Call) -> list[Disagreement]:
+def _disagreements_to_report(search: Search, call: Call, original: Original) -> list[Disagreement]:
     """Return the disagreements: of those with one deciding line, the smallest found."""
     candidates: list[Found | Refusal] = [*search.disagreements, *search.refusals]
     of_example = [candidate for candidate in candidates if not candidate.changes]
@@ -149,7 +151,7 @@ def _disagreements_to_report(search: Search, call: Call) -> list[Disagreement]:
         smaller = search.smaller(_MODE, candidate.changes) if candidate.changes else candidate.changes
         if smaller != candidate.changes and _key(search, call, smaller) != key:
             smaller = candidate.changes
-        by_key[key] = _disagreement(search, call, smaller)
+        by_key[key] = _disagreement(search, call, original, smaller)
     return list(by_key.values())
 
 
@@ -168,7 +170,7 @@ def _lost(search: Search, call: Call, changes: Sequence[Change]) -> Lost | None:
     return lost(call.called, lambda: search.eager(tensors), lambda: search.eager(applied(changes, tensors)))
 
 
-def _disagreement(search: Search, call: Call, changes: tuple[Change, ...]) -> Disagreement:
+def _disagreement(search: Search, call: Call, original: Original, changes: tuple[Change, ...]) -> Disagreement:
     example, tensors = search.example, applied(changes, search.example.tensors)
     args, kwargs = example.arguments(tensors)
     fields: dict[str, Any] = {
@@ -180,7 +182,7 @@ def _disagreement(search: Search, call: Call, changes: tuple[Change, ...]) -> Di
         ),
         "seed": SEED,
         "lost": _lost(search, call, changes),
-        "baked": tuple(_baked(call, example, tensors)),
+        "baked": tuple(_baked(original, example, tensors)),
     }
     with seeded():
         eager = search.eager(tensors)
@@ -202,10 +204,13 @@ def _disagreement(search: Search, call: Call, changes: tuple[Change, ...]) -> Di
     )
 
 
-def _baked(call: Call, example: Example, tensors: Tensors) -> list[Baked]:
+def _baked(original: Original, example: Example, tensors: Tensors) -> list[Baked]:
     """Return the constants that differ in a trace of an input; none if the input cannot be traced."""
-    original = Original(call.called)
     try:
+        with seeded(), Errors() as errors:
+            original.fresh()(*example.arguments(tensors)[0], **example.arguments(tensors)[1])
+        if errors.raised:  # and caught by the model
+            return []
         with seeded():
             of_example = nodes(original.fresh(), *example.arguments(example.tensors))
         with seeded():
