@@ -113,11 +113,12 @@ class SlotState:
                 self.written = (*self.written, weakly(value))[-_LAST:]
             try:
                 write_or_delete(place, value)
+                is_kept = not layers or is_same_value(place.read(), value)
             except Exception as error:
                 if layers and not is_interrupt(error):
                     self._take_back(place)
                 raise
-        if layers and not is_same_value(place.read(), value):
+        if not (is_written or is_kept):
             if self.value is not ABSENT:
                 write_or_delete(place, self.value)
             else:
@@ -132,11 +133,20 @@ class SlotState:
         """Restore the last value after an error of the owner, who may have stored the new value before the error."""
         self.writing = None
         try:
-            if not is_same_value(place.read(), self.value):
-                write_or_delete(place, self.value)
+            if not self._is_back(place):
+                write_or_delete(place, self.value, unseen=True)
         except Exception as error:
             if is_interrupt(error):
                 raise  # the first error is of more use than a second error of the same owner
+
+    def _is_back(self, place: Slot) -> bool:
+        """Return True if a slot holds the last value; False if the owner raises, whatever the slot holds."""
+        try:
+            return is_same_value(place.read(), self.value)
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            return False
 
     @property
     def is_intact(self) -> bool:

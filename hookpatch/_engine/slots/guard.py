@@ -72,9 +72,10 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
         if isinstance(slot.owner, MutableSequence):
             raise TargetRefused(patch.address, owner, f"{slot} cannot be absent: its neighbours would move")
         if own is ABSENT and original is not ABSENT:
-            raise TargetRefused(
-                patch.address, owner, f"{slot} is inherited; remove the attribute from the class of its definition"
-            )
+            way = "is inherited; remove the attribute from the class of its definition"
+            if not isinstance(slot, AttributeSlot):
+                way = "comes from a further map of a ChainMap; remove the entry from that map"
+            raise TargetRefused(patch.address, owner, f"{slot} {way}")
     if patch.verb == "replace":
         like = slot.inherited() if own is ABSENT and slot.in_class is not None else own
         if patch.callers:
@@ -97,7 +98,7 @@ def has_value(slot: Slot, own: object) -> bool:
 def _may_exist(slot: Slot) -> bool:
     """Return True if an owner inherits the name of a slot, or may compute the value. No value is computed here."""
     if not isinstance(slot, AttributeSlot):
-        return False
+        return slot.inherited() is not ABSENT
     if slot.in_class is not None and is_looked_up_in_class(slot.name):  # the metaclass has a name of its own
         return slot.inherited() is not ABSENT
     if along_mro(type(slot.owner), slot.name) is not ABSENT:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import array
 import os
-from collections import Counter, OrderedDict, UserDict, defaultdict, deque
+from collections import ChainMap, Counter, OrderedDict, UserDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from enum import StrEnum
 from types import ModuleType
@@ -324,3 +324,130 @@ def test_last_key_comes_back_before_the_keys_that_others_added() -> None:
     with hookpatch.active(hookpatch.remove(Target.item(mapping, "b"))):
         mapping["z"] = 3
     assert list(mapping.items()) == [("a", 1), ("b", 2), ("z", 3)]
+
+
+class _Key:
+    """A key that equals only itself, with foreign code that can raise."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.raises_equal, self.raises_hash = number, False, False
+
+    def __eq__(self, other: object) -> bool:
+        if self.raises_equal:
+            raise RuntimeError("foreign ==")
+        return self is other
+
+    def __hash__(self) -> int:
+        if self.raises_hash:
+            raise RuntimeError("foreign hash")
+        return self.number
+
+
+class _NoIteration(dict[Any, Any]):
+    """A dict whose own methods raise."""
+
+    def __iter__(self) -> Any:
+        raise RuntimeError("foreign iteration")
+
+    __contains__ = __getitem__ = keys = __iter__  # type: ignore[assignment]  # whatever the arguments
+
+
+class _Raising(UserDict[Any, Any]):
+    """A mapping with a method that raises, once told so."""
+
+    raises = ""
+
+    def __iter__(self) -> Any:
+        return self._or_raise("iter", super().__iter__)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._or_raise("get", lambda: super(_Raising, self).__getitem__(key))
+
+    def _or_raise(self, name: str, act: Callable[[], Any]) -> Any:
+        if self.raises == name:
+            raise RuntimeError(f"foreign {name}")
+        return act()
+
+
+def _patch_of(mapping: Any, key: Any, verb: str) -> hookpatch.Patch:
+    target = Target.item(mapping, key)
+    return hookpatch.remove(target) if verb == "remove" else hookpatch.replace(target, 0, add=verb == "add")
+
+
+@pytest.mark.parametrize("verb", ["replace", "remove"])
+@pytest.mark.parametrize("index", range(4))
+def test_keys_that_cannot_be_compared(index: int, verb: str) -> None:
+    """The entries are back at their places, though each ``==`` of a key raises."""
+    keys = [_Key(number) for number in range(4)]
+    mapping = dict.fromkeys(keys, 1)
+    for key in keys:
+        key.raises_equal = True
+    with hookpatch.active(_patch_of(mapping, keys[index], verb), children="local"):
+        assert (keys[index] in mapping) == (verb == "replace")
+    assert all(key is before for key, before in zip(mapping, keys, strict=True))
+    assert [*mapping.values()] == [1] * 4
+
+
+@pytest.mark.parametrize("raises", ["raises_equal", "raises_hash"])
+@pytest.mark.parametrize("removed", ["first", "last", "bad"])
+def test_a_removal_that_could_not_be_undone_is_refused(removed: str, raises: str) -> None:
+    """A key behind the removed key cannot be moved back, or the removed key cannot be looked up: nothing changes."""
+    one, other = _Key(7), _Key(7 if raises == "raises_equal" else 8)
+    mapping: dict[Any, int] = {"first": 1, one: 2, other: 3, "last": 4}
+    before = [*mapping.items()]
+    for key_that_raises in (one, other):
+        setattr(key_that_raises, raises, True)
+    key = {"bad": one}.get(removed, removed)
+    if removed == "last":
+        with hookpatch.active(_patch_of(mapping, key, "remove"), children="local"):
+            assert len(mapping) == 3
+    else:
+        with pytest.raises(errors.ApplyError, match=r"cannot be looked up, nor moved back|foreign"):
+            hookpatch.active(_patch_of(mapping, key, "remove"), children="local").open()
+    assert all(new is old for (new, _), (old, _) in zip(mapping.items(), before, strict=True))
+
+
+@pytest.mark.parametrize("verb", ["replace", "remove", "add"])
+def test_a_dict_whose_methods_raise(verb: str) -> None:
+    """The stored data is patched and restored by the methods of dict."""
+    mapping = _NoIteration(a=1, b=2, c=3)
+    before = [*dict.items(mapping)]
+    with hookpatch.active(_patch_of(mapping, "new" if verb == "add" else "a", verb), children="local"):
+        assert [*dict.items(mapping)] != before
+    assert [*dict.items(mapping)] == before
+
+
+@pytest.mark.parametrize("verb", ["replace", "remove", "add"])
+@pytest.mark.parametrize("raises", ["iter", "get"])
+def test_a_mapping_whose_methods_raise(raises: str, verb: str) -> None:
+    """A patch is restored, or refused at the beginning; nothing is left behind."""
+    mapping = _Raising(a=1, b=2, c=3)
+    mapping.raises, before = raises, [*mapping.data.items()]
+    session = hookpatch.active(_patch_of(mapping, "new" if verb == "add" else "a", verb), children="local")
+    if raises == "iter" and verb != "remove":
+        with session:
+            assert [*mapping.data.items()] != before
+    else:
+        with pytest.raises(errors.ApplyError, match=f"foreign {raises}"):
+            session.open()
+    assert [*mapping.data.items()] == before
+
+
+@pytest.mark.parametrize("verb", ["replace", "remove", "add", "wrap"])
+@pytest.mark.parametrize("key", ["first", "both", "second"])
+def test_a_chain_of_maps(key: str, verb: str) -> None:
+    """The first map of a ChainMap is patched; an entry of a further map is inherited, and stays there alone."""
+    maps: list[dict[str, Any]] = [{"first": len, "both": min, "last": 1}, {"both": max, "second": sum}]
+    chain, before = ChainMap(*maps), [[*part.items()] for part in maps]
+    target = Target.item(chain, key)
+    patch = hookpatch.wrap(target, around) if verb == "wrap" else _patch_of(chain, key, verb)
+    session = hookpatch.active(patch, children="local")
+    if verb == "remove" and key == "second":
+        with pytest.raises(errors.TargetRefused, match="comes from a further map of a ChainMap; remove the entry"):
+            session.open()
+    else:
+        with session:
+            assert chain.get(key) is {"both": max}.get(key) if verb == "remove" else chain[key] is not before
+            assert [*maps[1].items()] == before[1]
+            assert key in maps[0] or verb == "remove"
+    assert [[*part.items()] for part in maps] == before
