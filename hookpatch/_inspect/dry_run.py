@@ -7,11 +7,10 @@ from dataclasses import replace
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.lock.drift import Drift
-from hookpatch._engine.patch.patch import NOT_NEEDED
 from hookpatch._engine.patch.versions import check_requirement, unneeded
 from hookpatch._engine.site.reach import doubts_around
-from hookpatch._engine.slots.guard import check_kept, doubts, getter_of, has_value, unchecked
-from hookpatch._engine.slots.originals import beneath, own_beneath
+from hookpatch._engine.slots.guard import check_kept, doubts, getter_of, unchecked
+from hookpatch._engine.slots.originals import beneath
 from hookpatch._engine.slots.resolve import seen_from
 from hookpatch._engine.slots.slot import inner
 from hookpatch._inspect.rehearsal import MatchOutcome, Outcome, State
@@ -45,7 +44,6 @@ def by_target(requested: Requested, drift: Drift | None, ledger: Ledger) -> Outc
         return outcome if outcome.state != "waiting" else _by_matches(requested, drift, ledger)
     patch, owner, warnings = requested.patch, requested.owner, outcome.warnings
     module = None if patch.module is None else imports.loaded(patch.module)
-    reason = None
     if outcome.state != "waiting" or (module is None and patch.module is not None):  # the import is running
         return outcome
     # A session skips the check of an optional patch, and finds out when it applies the patch.
@@ -64,7 +62,6 @@ def by_target(requested: Requested, drift: Drift | None, ledger: Ledger) -> Outc
         lifecycle.check()
         if isinstance(lifecycle, SlotLifecycle):
             outcome = outcome._replace(place=lifecycle.place(module))
-            reason = NOT_NEEDED if patch.is_for_absent and has_value(slot, own_beneath(slot)) else None
             value = getter_of(beneath(slot)) or value
         warnings = (*warnings, *doubts(patch, slot, value))
         if isinstance(lifecycle, SlotLifecycle):
@@ -81,7 +78,7 @@ def by_target(requested: Requested, drift: Drift | None, ledger: Ledger) -> Outc
         return outcome  # the child process finds the error of the foreign code
     # A factory's result decides: no process of the user runs the factory.
     state: State = "waiting" if patch.verb == "derive" else "applied"
-    return outcome._replace(state=state, reason=reason, warnings=warnings)
+    return outcome._replace(state=state, warnings=warnings)
 
 
 def _by_matches(requested: Requested, drift: Drift | None, ledger: Ledger) -> Outcome:

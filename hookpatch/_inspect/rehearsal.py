@@ -145,6 +145,7 @@ def _outcomes(
             )
             for group in matches.get(id(request), {}).values()
             for of in group[:1]
+            if outcome.state in ("applied", "waiting")  # else no match is patched
         ]
         outcomes[index] = outcome._replace(matches=tuple(of_matches))
     return outcomes
@@ -218,7 +219,9 @@ def _refused(error: Exception) -> Outcome:
 
 def short(request: Requested, reason: str | None) -> str | None:
     """Return a reason without the target and the owner: a plan names both beside the reason."""
-    return None if reason is None else reason.removesuffix(f" (target {request.patch.address} of {request.owner})")
+    if reason is None or not reason.endswith(f" of {request.owner})"):
+        return reason
+    return reason.rpartition(" (target ")[0] or reason
 
 
 def with_matches(requests: Iterable[Requested], outcomes: Iterable[Outcome]) -> Iterator[tuple[Requested, Outcome]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeAlias, final
 
 from hookpatch._bootstrap import imports
@@ -61,15 +61,9 @@ class _Layers:
         unseen = [row for of_patch in rows for row in of_patch if row[1].state == "waiting"]
         self._unseen_rules: Final = [str(request.patch.module) for request, _ in unseen if request.patch.is_rule]
         places = [(request.patch.verb, outcome.place) for request, outcome in unseen if outcome.place is not None]
-        slots = [outcome.slot.key for of_patch in rows for _, outcome in of_patch if outcome.slot is not None]
-        of_instances = [
-            outcome.slot.key
-            for of_patch in rows
-            for request, outcome in of_patch
-            if outcome.slot is not None and _is_of_instances(request.patch)
-        ]
-        met = {key for key in of_instances if slots.count(key) > 1}
-        self._unseen: Final = {place.key for _, place in places} | met
+        self._unseen: Final = {place.key for _, place in places} | _met_elsewhere(
+            row for of_patch in rows for row in of_patch
+        )
         self._edited: Final = [place.read() for verb, place in places if verb == "edit"]
 
     def add(self, number: int) -> None:
@@ -144,10 +138,12 @@ class _Layers:
             by = hidden_by(layer, outside, through, place.owner)
             effect = layer.without_effect or lost(outside, layer, inside)
             effect = effect or (lost_beneath(layer, inside) if by is None else by.text)
-            is_needless = layer.without_effect == NOT_NEEDED
-            reason = NOT_NEEDED if is_needless else outcome.reason
-            warnings = (*outcome.warnings, *([effect] if effect and not is_needless else []))
-            self._outcomes[number][index] = outcome._replace(depth=depth, reason=reason, warnings=warnings)
+            outcome = outcome._replace(depth=depth)
+            if effect == NOT_NEEDED:
+                outcome = outcome._replace(reason=NOT_NEEDED)
+            elif effect:
+                outcome = outcome._replace(warnings=(*outcome.warnings, effect))
+            self._outcomes[number][index] = outcome
         return [
             first._replace(
                 matches=tuple(
@@ -156,6 +152,24 @@ class _Layers:
             )
             for first, *of_matches in self._outcomes
         ]
+
+
+def _met_elsewhere(rows: Iterable[tuple[Requested, Outcome]]) -> set[tuple[Any, ...]]:
+    """Return the keys of the slots of patches that meet another patch of the same target in another slot.
+
+    A patch of instances has slots in several objects. An edit of a slot is refused beside patches in place.
+    """
+    by_slot: dict[tuple[Any, ...], list[tuple[Patch, Slot]]] = {}
+    for request, outcome in rows:
+        if outcome.slot is not None and outcome.place is not None:
+            by_slot.setdefault(outcome.slot.key, []).append((request.patch, outcome.place))
+    met: set[tuple[Any, ...]] = set()
+    for of_slot in by_slot.values():
+        keys = {place.key for _, place in of_slot}
+        is_elsewhere = len(of_slot) > 1 and any(_is_of_instances(patch) for patch, _ in of_slot)
+        if is_elsewhere or (len(keys) > 1 and any(patch.verb == "edit" for patch, _ in of_slot)):
+            met |= keys
+    return met
 
 
 def _is_of_instances(patch: Patch) -> bool:

@@ -215,6 +215,17 @@ def test_some_patches_of_one_target(length: int, count: int, is_imported: bool, 
     assert _wrong(_sample(count, length, seed=length), values, is_imported) == {}
 
 
+@pytest.mark.parametrize("is_imported", [True, False])
+def test_pairs_that_were_planned_otherwise(is_imported: bool, values: Any) -> None:
+    """Parts of a class that no session patches, a name that is there no more, and an edit beside a patch in place."""
+    cells = [
+        ("class", ("edit", "edit the slot")),
+        ("function", ("add if absent", "remove")),
+        ("function", ("wrap everywhere", "edit the slot")),
+    ]
+    assert _wrong(cells, values, is_imported) == {}
+
+
 @pytest.mark.ends
 @pytest.mark.parametrize("first", [name for name in VERBS if "derive" not in name])
 @pytest.mark.parametrize("kind", KINDS)

@@ -111,6 +111,8 @@ class EditLifecycle(SlotLifecycle):
                     part.restore([], [], {})
         except Exception as error:
             if not is_interrupt(error):  # else the session restores the parts
+                for waiting in edited.parts[max(len(edited.begun) - 1, 0) :]:
+                    waiting.skip("the edit of the class was refused")
                 edited.restore([], [], {})
             raise
         entry = self._next_entry()
