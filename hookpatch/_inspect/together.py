@@ -39,7 +39,7 @@ def outcomes_here(requests: Sequence[Requested], is_here: Sequence[bool], drift:
     ]
     added_by = additions([request.patch for request in requests])
     for number in added_by:
-        if outcomes[number].error == "TargetNotFound":
+        if requests[number].patch.is_rule or outcomes[number].error == "TargetNotFound":
             outcomes[number] = by_version(requests[number])._replace(place=outcomes[number].place)
     layers = _Layers(requests, outcomes)
     for number in behind_additions(range(len(requests)), added_by):

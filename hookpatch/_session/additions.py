@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.target import Item, Step, Target
 from hookpatch._engine.slots.slot import alike
@@ -16,10 +17,11 @@ def additions(patches: Sequence[Patch]) -> dict[int, int]:
     """Return, by the place of a patch in a session, the place of the last patch that may add the patch's name.
 
     A ``replace`` with ``add=`` adds a name, and an edit of a class may. Of the addresses of a ``replace`` only the last
-    step is compared: a class inherits a name, and may have several addresses.
+    step is compared: a class inherits a name, and may have several addresses. An address that leads through an added
+    name is refused, once the name is there, with the reason.
     """
     adding = [place for place, patch in enumerate(patches) if patch.add or patch.verb == "edit"]
-    needing = [(place, patch) for place, patch in enumerate(patches) if not (patch.add or patch.is_rule)]
+    needing = [(place, patch) for place, patch in enumerate(patches) if not patch.add]
     return {
         place: max(adders)
         for place, patch in needing
@@ -40,9 +42,10 @@ def behind_additions(lifecycles: Sequence[T], added_by: Mapping[int, int]) -> li
 def _may_add_name(adder: Patch, patch: Patch) -> bool:
     if adder.target is None or patch.target is None:
         return False
-    if adder.verb == "edit":
-        return _is_attribute_of(patch.target, adder.target)
-    return _is_same_step(adder.target.slot, patch.target.slot)
+    if patch.is_rule:  # matches no added name, and says so
+        return bool(adder.add) and imports.matches(str(patch.module), str(adder.module))
+    is_through = _is_attribute_of(patch.target, adder.target)
+    return is_through or (adder.verb != "edit" and _is_same_step(adder.target.slot, patch.target.slot))
 
 
 def _is_attribute_of(target: Target, cls: Target) -> bool:

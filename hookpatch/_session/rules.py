@@ -84,6 +84,10 @@ class Rule:
         self._is_off = True
         self._entry.become("skipped", reason)
 
+    def await_addition(self) -> None:
+        """Note that the refused rule waits for another patch of the session: an added name is a near miss."""
+        self._entry.become("waiting")
+
     def check(self) -> list[Any]:
         """Raise like ``begin`` if a required match cannot be patched; change nothing. Return as ``Lifecycle.check``."""
         self._or_refuse(self._open)

@@ -19,7 +19,7 @@ from hookpatch import Patch, Report, Target
 from hookpatch._inspect.check import check, lockable
 from hookpatch._session.additions import additions
 from hookpatch._session.ledger import Requested
-from hookpatch.errors import ConflictError, PatchFailedWarning, TargetNotFound, TargetRefused
+from hookpatch.errors import ConflictError, MatchesError, PatchFailedWarning, TargetNotFound, TargetRefused
 
 VENDOR: Final = """
 class Base:
@@ -32,6 +32,8 @@ table, names = {"there": len}, []
 VALUES: Final = """
 def new(x, y=0): return "new", x, y
 def method(self, x, y=0): return "method", x, y
+class Kind:
+    def run(self): return "run"
 def loud(wrapped, instance, args, kwargs): return "loud", wrapped(*args, **kwargs)
 def over(below):
     def outer(*args, **kwargs): return "over", function(*args, **kwargs)
@@ -382,3 +384,42 @@ def test_two_plugins(
         assert problem in caught.value.problem
         assert planned["wrapping"].reason == caught.value.problem
     assert not hasattr(vendor, "new")
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["before", "after"])
+@pytest.mark.parametrize("required", [True, False])
+@pytest.mark.parametrize("address", ["New.run", "New().run", "table['new'].run", "Ne*", "Base.New.run"])
+def test_an_address_through_an_added_name(address: str, required: bool, order: tuple[int, int], values: Any) -> None:
+    """An address leads through no value that a patch has put there, and a rule matches none: plan and report say so."""
+    added = {"table['new'].run": "table['new']", "Base.New.run": "Base.New"}.get(address, "New")
+    adding = hookpatch.replace(f"added_vendor:{added}", values.Kind, add=True)
+    both = hookpatch.wrap(f"added_vendor:{address}", values.loud, required=required), adding
+    patches = [both[index] for index in order]
+    for is_imported in (True, False):
+        if is_imported:
+            snapshot = Snapshot(_vendor())
+        planned = {row.reason for target in hookpatch.plan(*patches) for row in target.patches if row.verb == "wrap"}
+        session = hookpatch.active(*patches, children="local")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PatchFailedWarning)
+            try:
+                with session:
+                    _vendor()
+                    ran = session.report()
+            except (TargetNotFound, MatchesError):
+                assert required
+                assert is_imported
+                ran = session.report()
+        if is_imported:
+            assert snapshot.changed() == []
+            del sys.modules["added_vendor"]
+        states = {row.state for row in ran if row.verb == "wrap"}
+        reasons = {
+            str(row.reason).partition(" (target")[0] for row in ran if row.state in ("failed", "skipped", "waiting")
+        }
+        assert states & {"failed", "skipped", "waiting"}
+        words = (
+            "is added by a patch" if "*" in address else "a patch adds it, and an address leads through the program's"
+        )
+        assert any(words in reason for reason in reasons)
+        assert any(reason in reasons for reason in planned)

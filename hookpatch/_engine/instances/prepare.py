@@ -24,7 +24,7 @@ from hookpatch._engine.patch.target import Attribute, Target
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.guard import check_slot
 from hookpatch._engine.slots.originals import beneath, own_beneath
-from hookpatch._engine.slots.resolve import missing, resolve
+from hookpatch._engine.slots.resolve import if_added, missing, resolve
 from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro
 from hookpatch.errors import ApplyError, TargetRefused
 
@@ -132,7 +132,7 @@ def _class_at(target: Target, module: ModuleType | None, owner: str) -> type:
     slot = resolve(target, module, owner)
     cls: Any = beneath(slot)
     if cls is ABSENT:
-        raise missing(slot, target, owner)
+        raise missing(slot, target, owner, remedy=if_added(slot))
     if not isinstance(cls, type):
         problem = f"{target} is {a_kind(cls)}, and '()' stands behind a class, for its instances"
         raise TargetRefused(target.address, owner, problem)

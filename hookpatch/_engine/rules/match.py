@@ -15,13 +15,14 @@ from hookpatch._engine.rules.entries import item_of, keys_of, own_names, submodu
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.item import ItemSlot
 from hookpatch._engine.slots.lazy import is_lazy
-from hookpatch._engine.slots.originals import own_beneath
+from hookpatch._engine.slots.originals import originals, own_beneath
 from hookpatch._engine.slots.resolve import MISSING, follow
 from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner
 from hookpatch.errors import ApplyError
 
 ALIAS: Final = "is defined in"
 NOT_THERE: Final = "is not there"
+ADDED: Final = "is added by a patch"
 
 
 class Match(NamedTuple):
@@ -161,8 +162,8 @@ class _Walk:
         own = own_beneath(slot)
         if own is not ABSENT and next_steps:
             yield from self.along(own, way, next_steps)
-        elif own is not ABSENT:
-            yield way.match(slot.key, own)
+        elif own is not ABSENT or slot.key in originals:
+            yield way.match(slot.key, own, ADDED if own is ABSENT else "")
 
     def _names(self, holder: Any, way: _Way, step: NameGlob, next_steps: Sequence[Step]) -> Iterator[Match]:
         for name in [name for name in own_names(holder) if step.matches(name)]:

@@ -12,11 +12,12 @@ from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.patch.target import Attribute, Item, Target
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.item import ItemSlot
-from hookpatch._engine.slots.originals import beneath, without_ours
+from hookpatch._engine.slots.originals import beneath, originals, without_ours
 from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, mro
 from hookpatch.errors import TargetNotFound, TargetRefused
 
 MISSING: Final = object()
+_ADDED: Final = "a patch adds it, and an address leads through the program's own values; change the added value itself"
 Read: TypeAlias = Callable[[Any, str], Any]  # the value of an owner's attribute, or MISSING
 
 
@@ -75,6 +76,11 @@ def missing(slot: Slot, target: Target, owner: object, where: str | None = None,
     return TargetNotFound(target, owner, where, "key", slot.index, _keys(slot.owner), remedy)
 
 
+def if_added(slot: Slot) -> str:
+    """Return the remedy for an address through an empty slot, if a patch has put a value there; else empty."""
+    return _ADDED if slot.key in originals else ""
+
+
 def follow(holder: Any, way: Target, index: int, owner: object, read: Read) -> Any:
     """Return the value to which a step of an address leads from an object, without patches.
 
@@ -110,7 +116,7 @@ def _follow(holder: Any, way: Target, index: int, target: Target, owner: object,
     else:
         return _read_item(holder, way, index, target, owner, read)
     if value is MISSING or value is ABSENT:
-        raise missing(slot, target, owner, _words(way, index))
+        raise missing(slot, target, owner, _words(way, index), if_added(slot))
     return value
 
 

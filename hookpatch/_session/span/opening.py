@@ -21,7 +21,7 @@ from hookpatch._session.lifecycle.kinds import lifecycle_of
 from hookpatch._session.lifecycle.lifecycle import Lifecycle
 from hookpatch._session.span.leftovers import call_undos, finish_postponed, look_again, note_dead, opened
 from hookpatch._session.span.state import SessionState, end_lifecycles, numbers
-from hookpatch.errors import SessionError, TargetNotFound
+from hookpatch.errors import MatchesError, SessionError, TargetNotFound
 
 if TYPE_CHECKING:
     from hookpatch._session.rules import Rule
@@ -120,8 +120,8 @@ class OpeningSession(SessionState):
         for place, lifecycle in enumerate(lifecycles if len(lifecycles) > 1 or self._rules else ()):
             try:
                 values += lifecycle.check()  # all before the first is applied; a single patch is checked when applied
-            except TargetNotFound:
-                if place not in added_by or not isinstance(lifecycle, Lifecycle):
+            except (TargetNotFound, MatchesError):
+                if place not in added_by:
                     raise
                 lifecycle.await_addition()  # for the patch that may add the name; then the site decides
         if len(values) > 1:
