@@ -14,7 +14,7 @@ import hookpatch
 
 NAMES: Final = ("environment", "block", "task", "require")
 PROGRAM: Final = ROOT / "tests" / "launching.py"
-_AT_A_TIME: Final = 8
+_AT_A_TIME: Final = 4
 WORKER: Final = "import sys, vendor\nopen(sys.argv[1], 'w').write(vendor.speak())\n"
 
 

@@ -105,7 +105,7 @@ class OpenBlock:
     block entered many times has the same text. The C library keeps each text ever set in the environment.
     """
 
-    __slots__ = ("_number", "id", "key", "payload", "place", "process", "variable")
+    __slots__ = ("_number", "elsewhere", "id", "key", "payload", "place", "process", "variable")
 
     def __init__(self, payload: Payload, number: int, place: int) -> None:
         self.payload: Final = payload
@@ -113,6 +113,7 @@ class OpenBlock:
         self.process: Final = os.getpid()
         self.variable: str | bytes = ""  # hands on this block alone; empty until the first use
         self._number: Final = number
+        self.elsewhere = ""  # the text without ``main``, once made: the environment is written at each opening and end
         digest = crc32("".join(piece.text for piece in payload.pieces).encode())  # other items: another id
         self.id: Final = payload.id or f'"{os.getpid()}-{PROGRAM}-{place}-{digest:x}"'
         self.key: Final = key_of(self.id)
@@ -220,8 +221,7 @@ def _packed_patch(patch: Patch) -> PayloadItem:
     # A function is pickled as a name. Therefore a patch with a function is packed once for all entries of the block.
     if patch.module is None or not is_packed_the_same(patch):
         return _packed(patch)
-    key = (module, name, patch.address, *_facts(patch))
-    packed = _cache.get(key)
+    packed = _cache.get(key := (module, name, patch.address, *_facts(patch)))
     if packed is None:
         if len(_cache) >= _MANY:
             _cache.clear()

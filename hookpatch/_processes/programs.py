@@ -276,13 +276,15 @@ def _write() -> None:
 
 
 def _text(blocks: Iterable[OpenBlock]) -> str:
-    """Return the JSON list of blocks; of a block without room, a note of the missing items."""
+    """Return the JSON list of blocks; of a block without room, a note of the missing items, if there is room for it."""
     texts: list[str] = []
     length = 0
     for block in blocks:
-        text = block.text(main=False)
+        text = block.elsewhere = block.elsewhere or block.text(main=False)
         text = text if length + len(text) <= _ROOM else block.notes
-        if text and length + len(text) <= _WITH_NOTES:
+        if length + len(text) > _WITH_NOTES:
+            break  # no look at the blocks behind: with very many open, each opening and closing would look at all
+        if text:
             texts.append(text)
             length += len(text) + 1
     return f'{{"from": "{liveness.process()}", "blocks": [{",".join(texts)}]}}' if texts else ""

@@ -146,6 +146,11 @@ class Layer:
         return self.patch.verb in ("wrap", "replace") and not self.patch.expects
 
     @property
+    def depends_on_outer(self) -> bool:
+        """True when the wrapper depends on the layers outside."""
+        return self.callers is not None or self.patch.verb in GIVING_VERBS
+
+    @property
     def is_gated(self) -> bool:
         """True when the wrapper counts calls, or asks at each call whether to run."""
         return self._gate is not None or self._count is not None or self.callers is not None
@@ -312,9 +317,10 @@ class Layer:
         values = derived if self.patch.verb in MAKING_VERBS else [self.patch.change]
         return tuple(self._counted.get(id(value), value) for value in values)
 
-    def gave_value(self, value: Any) -> bool:
-        """Return True if the layer has put a value, or a descriptor of the value, into a slot."""
-        return any(inner(given) is inner(value) for given in self.values_in_slots)
+    @property
+    def value_ids(self) -> set[int]:
+        """The ids of the values that the layer has put into slots; of a descriptor the id of its function."""
+        return {id(inner(value)) for value in self.values_in_slots}
 
     def given_over(self, below: Any) -> Any:
         """Return the value that the layer has put over the value below; ABSENT for a removed name."""

@@ -86,7 +86,7 @@ def hidden_by(layer: Layer, outside: Iterable[Layer], through: Iterable[Layer], 
         through: for a layer in a function changed in place, the layers in the slot of the target.
         function: the function changed in place.
     """
-    for outer_layer in outside:
+    for outer_layer in filter(hides_layers, outside):
         if _hides(outer_layer, layer):
             return _hidden(layer, outer_layer, "", "lies outside")
     for outer_layer in through:

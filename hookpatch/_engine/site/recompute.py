@@ -47,6 +47,11 @@ class SlotBefore:
     state: SlotState
     layers: Sequence[Layer]
     stand_ins: Sequence[StandIn]  # in the slot, or held by foreign code
+    _by_base: dict[int, list[StandIn]] = field(init=False, default_factory=dict)  # by the id of the base
+
+    def __post_init__(self) -> None:
+        for stand_in in self.stand_ins:
+            self._by_base.setdefault(id(stand_in.base), []).append(stand_in)
 
     def under(self, layers: Sequence[Layer], adding: bool) -> NewState:
         """Return the new state with a list of at least one layer, the outermost first.
@@ -56,7 +61,7 @@ class SlotBefore:
         value, own = self.state.base, self.state.original is not ABSENT
         runs: list[Run] = []
         left_out: dict[Layer, Exception] = {}
-        run: list[Layer] = []
+        run: list[Layer] = []  # the innermost first, until complete
         stand_in: StandIn | None = None
         for layer in reversed(layers):
             try:
@@ -64,10 +69,12 @@ class SlotBefore:
                     self._check_beneath(layer, layers)
                 if layer.wraps:
                     stand_in = stand_in or self._stand_in_over(value, own, layer)
-                    stand_in.fit(layer)
-                    run.insert(0, layer)
+                    if not layer.is_ready:
+                        stand_in.fit(layer)
+                    run.append(layer)
                     continue
                 if stand_in is not None and run:
+                    run.reverse()
                     stand_in = self._stand_in_for_run(stand_in, run, layers, own)
                     runs.append((stand_in, run))
                     value, run = stand_in.value_for_outer, []
@@ -87,6 +94,7 @@ class SlotBefore:
             # A function slot holds code: the code of a stand-in calls the value.
             stand_in = self._stand_in_over(value, own, layers[0])
         if stand_in is not None and (run or calls):
+            run.reverse()
             stand_in = self._stand_in_for_run(stand_in, run, layers, own)
             runs.append((stand_in, run))
             value = stand_in.value
@@ -125,9 +133,8 @@ class SlotBefore:
 
     def _stand_in_over(self, base: Any, own: bool, layer: Layer) -> StandIn:
         """Return the stand-in over a base: a known stand-in, or a new one."""
-        for stand_in in self.stand_ins:
-            if stand_in.base is base:
-                return stand_in
+        for stand_in in self._by_base.get(id(base), ()):
+            return stand_in
         if not isinstance(self.state.slot, FunctionSlot):
             check_callable(layer.patch, self.state.slot, base, layer.owner)
         return StandIn(base, self.state.slot, own)
@@ -140,11 +147,9 @@ class SlotBefore:
         value would run the new layer inside.
         """
         came_before, ranks = set(run).intersection(self.layers), {layer.rank for layer in layers}
-        for candidate in self.stand_ins:
-            if (
-                candidate.base is stand_in.base
-                and set(layers).intersection(candidate.layers) == came_before
-                and (candidate.derived_by <= ranks or came_before.issuperset(run))
+        for candidate in self._by_base.get(id(stand_in.base), ()):
+            if set(layers).intersection(candidate.layers) == came_before and (
+                candidate.derived_by <= ranks or came_before.issuperset(run)
             ):
                 return candidate
         return StandIn(stand_in.base, self.state.slot, own) if stand_in in self.stand_ins else stand_in

@@ -481,7 +481,7 @@ class Site:
             stand_in.rest_on(beneath, own, self.slot, fitting, ended)
         self._retired = keep_pointed(dropped, self._retired, layers)
         if self._retired:
-            self._retired = reuse(stand_ins, self._retired)
+            self._retired = reuse({*stand_ins}, self._retired)
         self._stand_ins, self._layers, self._state.wanted = stand_ins, layers, new_state.value
         try:
             if not adding:
@@ -511,7 +511,8 @@ class Site:
                 inside = [layer, *inside]
             elif not (layer.is_left_out or layer.is_needless):
                 if layer not in layers and beneath is not ABSENT:
-                    over = [stand_in for stand_in in leaving if layer.gave_value(stand_in.base)]
+                    given = layer.value_ids
+                    over = [stand_in for stand_in in leaving if id(inner(stand_in.base)) in given]
                     resting += [(stand_in, beneath, inside, layer) for stand_in in over]
                 runs = (stand_in for stand_in in self._stand_ins if not set(inside).isdisjoint(stand_in.layers))
                 beneath = layer.given_over(next((stand_in.value_for_outer for stand_in in runs), beneath))

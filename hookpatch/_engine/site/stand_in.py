@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from types import CellType, CodeType, FunctionType
 from typing import Any, Final, cast, final
 from weakref import ReferenceType, ref
@@ -75,7 +76,7 @@ class StandIn:
             self.value.__wrapped__ = base
         elif not isinstance(self._bottom, FunctionType):
             self._bottom = calling(self._bottom, self._top.function)
-        self.point(layers)
+        self.point(layers, anew=True)
         self.base = base  # last: an interrupted change is repeated
 
     @property
@@ -125,35 +126,41 @@ class StandIn:
         """Prepare a layer to run here; raises like ``Layer.fit``."""
         layer.fit(self._callee, self._binds, int(self._binds and self._top is not None))
 
-    def point(self, layers: Sequence[Layer]) -> None:
-        """Run a list of layers from now on, the outermost first."""
-        before, self.layers = self.layers, layers
+    def point(self, layers: Sequence[Layer], anew: bool = False) -> None:
+        """Run a list of layers from now on, the outermost first; ``anew``: the callable below has changed."""
         if self._top is None:
+            self.layers = layers
             self.value._self_point(layers)
             return
-        below = self._bottom
-        for place, layer in reversed(list(enumerate(layers))):
+        # A link stays while its layer lies over the same layer: else each of many layers would cost all others.
+        known = () if anew else self.layers
+        links = {*zip_longest(layers, layers[1:])}.difference(zip_longest(known, known[1:]))
+        changed = {layer for layer, _ in links}.union(
+            layers[:1], {*layers}.difference(self._inner), (layer for layer in layers if layer.depends_on_outer)
+        )
+        for place in sorted(map(layers.index, changed), reverse=True):
+            layer = layers[place]
             if place and layer not in self._inner:
                 # A trampoline for each inner layer, kept with the layer: an outer wrapper may hold it in a variable.
                 self._inner = {**self._inner, layer: Trampoline(self._top.function, self._bottom, self._binds)}
+            below = self._inner[layers[place + 1]].function if layers[place + 1 :] else self._bottom
             call = layer.between(layers, place)
             for trampoline in filter(None, (self._inner.get(layer), None if place else self._top)):
                 short = self._shortcut(layers, place, trampoline)
                 trampoline.point(call, below, layer.owner, layer.asks_for_object, short)
-            below = self._inner[layer].function if place else below
         if not layers:
             self._top.point(pass_through, self._bottom)
         if isinstance(self.value, Swap):
             self.value.shorten(self._code_in_place(layers))
-        # A running call may be about to reach an ended layer: the call goes on to the next layer, and runs no layer
-        # twice.
-        for place in reversed(range(len(before) if self._inner else 0)):
-            if before[place] in self._inner and before[place] not in layers:
-                beneath = next((layer for layer in before[place + 1 :] if layer in self._inner), None)
-                below = self._bottom if beneath is None else self._inner[beneath].function
-                gone = self._inner[before[place]]
-                self._inner = {layer: kept for layer, kept in self._inner.items() if kept is not gone}
-                gone.point(pass_through, below)
+        # A running call may be about to reach an ended layer: the call goes on to the next, and runs no layer twice.
+        gone, below = {*self.layers}.difference(layers), self._bottom
+        for layer in reversed([layer for layer in self.layers if layer in self._inner] if gone else ()):
+            if layer in gone:
+                self._inner[layer].point(pass_through, below)
+            below = below if layer in gone else self._inner[layer].function
+        if not gone.isdisjoint(self._inner):
+            self._inner = {layer: kept for layer, kept in self._inner.items() if layer not in gone}
+        self.layers = layers  # last: an interrupted change is repeated
 
     def _shortcut(self, layers: Sequence[Layer], place: int, trampoline: Trampoline) -> Shortcut | None:
         """Return the shortcut with the effect of the layers from a place on, without a frame; else None."""
@@ -213,18 +220,22 @@ def keep_pointed(
     """
     if not stand_ins:
         return retired
+    remaining = {*layers}
     for stand_in in stand_ins:
-        stand_in.point([layer for layer in stand_in.layers if layer in layers])
+        if not remaining.issuperset(stand_in.layers):
+            stand_in.point([layer for layer in stand_in.layers if layer in remaining])
+    given = {number for layer in layers for number in layer.value_ids}
+    kept = [stand_in for stand_in in stand_ins if stand_in.layers or id(inner(stand_in.base)) in given]
     if retired:
-        retired = reuse(stand_ins, retired)
-    for stand_in in stand_ins:
-        if stand_in.layers or any(layer.gave_value(stand_in.base) for layer in layers):
-            _kept_alive_by(stand_in.value).append(stand_in)
-            retired = [*retired, ref(stand_in)]
-    return retired
+        retired = reuse({*stand_ins}.difference(kept), retired)
+    known = {weak() for weak in retired}
+    came = [stand_in for stand_in in kept if stand_in not in known]
+    for stand_in in came:
+        _kept_alive_by(stand_in.value).append(stand_in)
+    return [*map(ref, came), *retired]
 
 
-def reuse(stand_ins: Sequence[StandIn], retired: Sequence[ReferenceType[StandIn]]) -> Sequence[ReferenceType[StandIn]]:
+def reuse(stand_ins: set[StandIn], retired: Sequence[ReferenceType[StandIn]]) -> list[ReferenceType[StandIn]]:
     """Return the retired stand-ins without the given stand-ins, no longer kept alive by the wrappers."""
     living = [(weak, stand_in) for weak in retired if (stand_in := weak()) is not None]
     for _, stand_in in living:

@@ -160,7 +160,8 @@ class ClassSlot(OwnValueSlot):
     @staticmethod
     def living(*classes: Any) -> list[Any]:
         """Return the instances of classes, without those of subclasses."""
-        return [instance for instance in gc.get_objects() if any(type(instance) is cls for cls in classes)]
+        ids = {*map(id, classes)}  # of living classes; a set of classes would call foreign code of their metaclasses
+        return [instance for instance in gc.get_objects() if id(type(instance)) in ids]
 
     def read(self) -> Any:
         return self._stands

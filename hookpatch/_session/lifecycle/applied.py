@@ -104,11 +104,8 @@ class AppliedLayer:
         entry = self.entry or Entry(request)
         self.compare_slots()
         left_out = self.layer.is_left_out
-        rest_in_words = (
-            "the original is back, with its own code"
-            if self.site.foreign_code(self.layer)
-            else "the slot was left alone"
-        )
+        has_foreign_code = entry.state == "overwritten" and self.site.foreign_code(self.layer) is not None
+        rest_in_words = "the original is back, with its own code" if has_foreign_code else "the slot was left alone"
 
         def note(ending: Ending) -> None:
             nonlocal entry

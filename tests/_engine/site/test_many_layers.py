@@ -6,12 +6,14 @@ import gc
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from types import FrameType, ModuleType
+from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
 import pytest
 
 import hookpatch
+from hookpatch._engine.calls.trampoline import Trampoline
+from hookpatch._processes.payload import Payload
 
 MakeModule = Callable[..., ModuleType]
 
@@ -28,13 +30,15 @@ PATCHES: dict[str, Callable[[int], hookpatch.Patch]] = {
 }
 
 
-def _count_of_calls(act: Callable[[], object]) -> int:
-    """Return the number of calls of hookpatch's functions, while no garbage is collected."""
+def _count_of_calls(act: Callable[[], object], *functions: FunctionType) -> int:
+    """Return the number of calls of some functions, or of all of hookpatch, while no garbage is collected."""
     count = 0
+    codes = [function.__code__ for function in functions]
 
     def note(frame: FrameType, event: str, argument: object) -> None:
         nonlocal count
-        count += event == "call" and "/hookpatch/" in frame.f_code.co_filename
+        is_counted = frame.f_code in codes if codes else "/hookpatch/" in frame.f_code.co_filename
+        count += event == "call" and is_counted
 
     gc.collect()
     gc.disable()
@@ -65,6 +69,35 @@ def test_work_of_nested_blocks_does_not_grow_with_the_cube(make_module: MakeModu
 
     of_blocks(2)  # imports, and compiled code
     assert of_blocks(80) < 4.4 * of_blocks(40)
+
+
+@pytest.mark.parametrize("nested", [True, False], ids=["nested blocks", "one block"])
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+def test_a_wrap_more_or_less_sets_few_links(make_module: MakeModule, reach: Any, nested: bool) -> None:
+    """Each wrap that comes or goes sets the links of its neighbours alone, however many there are."""
+    make_module("vendor", "def f(**given):\n    return given\n")
+    patches = [hookpatch.wrap("vendor:f", _passing, reach=reach) for _ in range(60)]
+
+    def act() -> None:
+        with ExitStack() as stack:
+            for some in [[patch] for patch in patches] if nested else [patches]:
+                stack.enter_context(hookpatch.active(*some, children="local"))
+
+    assert len(patches) < _count_of_calls(act, Trampoline.point) < 8 * len(patches)
+
+
+@pytest.mark.parametrize("count", [40, 80])
+def test_a_block_more_or_less_is_written_once(make_module: MakeModule, count: int) -> None:
+    """The text of an open block for child processes is made once, however many blocks open and end inside."""
+    make_module("vendor", "\n".join(f"def f{number}(**given):\n    return given" for number in range(count)))
+    sessions = [hookpatch.active(hookpatch.inject(f"vendor:f{number}", a=number)) for number in range(count)]
+
+    def act() -> None:
+        with ExitStack() as stack:
+            for session in sessions:
+                stack.enter_context(session)
+
+    assert count <= _count_of_calls(act, Payload.text) <= 2 * count
 
 
 @pytest.mark.parametrize("target", ["f", "built_in"])
