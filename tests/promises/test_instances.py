@@ -316,6 +316,50 @@ def test_a_class_that_no_instance_tells_of(vendor: ModuleType) -> None:
     assert early.f() == ("silent", 2, 1)
 
 
+def _bare(cls: Any) -> Any:
+    instance = object.__new__(cls)
+    instance.n = 1
+    return instance
+
+
+def _of_parent(cls: Any) -> Any:
+    instance = cls.__mro__[1](1)
+    instance.__class__ = cls
+    return instance
+
+
+@pytest.mark.parametrize("make", [_bare, _of_parent])
+@pytest.mark.parametrize("address", ["Child()", "Child+()", "Plain+()"])
+def test_an_instance_that_came_without_notice(vendor: ModuleType, make: Any, address: str) -> None:
+    """Made without ``__init__``, or given the class by an assignment: patched at the next report."""
+    with hookpatch.active(hookpatch.replace(f"vendor:{address}.n", 9), children="local") as session:
+        instance = make(vendor.Child)
+        [row] = session.report()
+        assert (instance.n, str(row.instances)[:7], row.warnings) == (9, "1 alive", ())
+    assert instance.n == 1
+
+
+def test_an_instance_that_does_not_fit_hides_no_other(vendor: ModuleType) -> None:
+    """Of two instances that came without notice one is refused: a warning once, and the other is patched."""
+    with hookpatch.active(hookpatch.wrap("vendor:Child().own", loud), children="local") as session:
+        odd, fitting = _of_parent(vendor.Child), _of_parent(vendor.Child)
+        odd.own = 5
+        with pytest.warns(PatchFailedWarning, match="not patched: an instance that came without notice: .*own"):
+            rows = [session.report().patches[0], session.report().patches[0]]
+        assert [(row.instances, len(row.warnings)) for row in rows] == [("1 alive", 1)] * 2
+        assert (odd.own, fitting.own()) == (5, ("loud", "own", 1))
+
+
+def test_an_instance_with_another_class_stays_patched(vendor: ModuleType) -> None:
+    """The value of an instance stays patched under another class, as the report says, and is restored at the end."""
+    instance = vendor.Plain(1)
+    with hookpatch.active(hookpatch.replace("vendor:Plain().n", 9), children="local") as session:
+        instance.__class__ = vendor.Child
+        [row] = session.report()
+        assert (instance.n, row.instances, row.warnings) == (9, "1 alive", ())
+    assert instance.n == 1
+
+
 def test_a_method_to_come_that_does_not_fit(vendor: ModuleType) -> None:
     """A subclass made inside, whose method lacks the parameter: a warning, in the report, too; others are patched."""
     with hookpatch.active(hookpatch.inject("vendor:Plain+().f", x=7), children="local") as session:

@@ -61,6 +61,10 @@ class Exchange:
         """Return a doubt in words if no submodule was found."""
         return [] if self.places else [f"of= has no submodule {self._patch.address}"]
 
+    def left_out(self) -> str:
+        """Return the number of modules of unmeant subclasses, in words."""
+        return self.meant.left_out(())
+
     def count(self) -> str:
         """Return how many modules were exchanged, in words."""
         places = f" in {len(self.places)} places" if len(self.places) != self._count else ""

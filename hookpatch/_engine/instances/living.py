@@ -18,6 +18,7 @@ from hookpatch._engine.slots.guard import check_slot
 from hookpatch._engine.slots.originals import originals, own_beneath
 from hookpatch._engine.slots.resolve import missing
 from hookpatch._engine.slots.slot import ABSENT
+from hookpatch.errors import HookpatchError
 
 _OF_PYTHON: Final = 1_000 if sys.version_info[:2] == (3, 12) else 0  # Python 3.12 freezes some hundred by itself
 _FROZEN: Final = "instances that gc.freeze() has set aside are not seen"
@@ -63,12 +64,21 @@ class Living:
             remedy = "add=True adds it" if self._patch.verb == "replace" else ""
             raise missing(self._without[0], self._patch.target, self._owner, remedy=remedy)
 
-    def adopt_kinds(self, kinds: Collection[type]) -> None:
-        """Patch the living instances of some classes that were not noticed when made; raise like ``adopt_all``."""
+    def adopt_rest(self, new: Collection[type]) -> list[HookpatchError]:
+        """Patch the living instances that came without notice: of new classes, or by an assignment to ``__class__``.
+
+        Return why the patch does not fit some.
+        """
+        refused: list[HookpatchError] = []
+        self._without.clear()
         for instance in self.meant.living():
-            if type(instance) in kinds and id(instance) not in self._known and self.meant.wants(instance):
-                self._adopt(instance)
-                self._made += 1
+            if id(instance) not in self._known and self.meant.wants(instance):
+                try:
+                    self._adopt(instance)
+                    self._made += type(instance) in new
+                except HookpatchError as error:
+                    refused.append(error)
+        return refused
 
     def born(self, instance: Any) -> Site | None:
         """Patch a new instance, or an instance with a state just set by other code; raise like ``adopt_all``.
@@ -142,7 +152,11 @@ class Living:
         doubts = [f"{len(self._without)} instances have no such attribute"] if self._without else []
         return [*doubts, _FROZEN] if unseen else doubts
 
+    def left_out(self) -> str:
+        """Return the number of instances of unmeant subclasses, in words; a method asks for the class at each call."""
+        return self.meant.left_out(() if self.of.in_class else self._known)
+
     def count(self) -> str:
         """Return how many instances are alive, and how many were made inside, in words."""
-        alive = sum(self.meant.only is None or id(instance) in self._known for instance in self.meant.living())
+        alive = len(self.meant.living()) if self.of.in_class and self.meant.only is None else len(self._known)
         return f"{alive} alive" + (f", {self._made} made inside" if self._made else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, final
 
@@ -71,14 +71,18 @@ class Meant:
             return [part for part in self.parts.values() if self.means_class(type(part))]
         return _instances_of([kind for kind in self.kinds if not _is_of_proxies(kind)])
 
-    def left_out(self) -> str:
-        """Return the number of living instances of unmeant subclasses, in words; empty without instances."""
+    def left_out(self, patched: Container[int]) -> str:
+        """Return the number of living instances of unmeant subclasses, in words; empty without instances.
+
+        ``patched``: the ids of instances that are patched, whatever class other code has given them since.
+        """
         subclasses = [cls for cls in [*classes(self.cls)][1:] if not _is_of_proxies(cls)]
         if self.with_subclasses or not subclasses:
             return ""
         by_id = {id(cls): cls for cls in subclasses}
         instances = self.parts.values() if self.parts is not None else _instances_of(subclasses)
-        count = Counter(id(type(instance)) for instance in instances if id(type(instance)) in by_id)
+        unpatched = (instance for instance in instances if id(instance) not in patched)
+        count = Counter(id(type(instance)) for instance in unpatched if id(type(instance)) in by_id)
         described = sorted(f"{describe(by_id[number])} ({times})" for number, times in count.items())
         remainder = f" and of {len(described) - _MOST} more" if len(described) > _MOST else ""
         way = f"{describe(self.cls)}+() takes them, too"

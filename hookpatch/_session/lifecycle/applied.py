@@ -163,7 +163,7 @@ class AppliedInstances:
         self.entry.compared(self._where("overwritten") if "overwritten" in states else self.covered)
         self.entry.without_effect = self._without_effect()
         self.entry.instances = self.living.count()
-        self.entry.left_out = self.living.meant.left_out()
+        self.entry.left_out = self.living.left_out()
 
     def differences(self) -> list[str]:
         """Return in words the side effects of the patch on a call: the same for all instances."""

@@ -111,9 +111,9 @@ class InstancesLifecycle(LayersLifecycle):
             if not of_instances.in_class:
                 self._hook_copies(applied)
             living.adopt_all()
-        if of_instances.meant.with_subclasses and of_instances.meant.parts is None:
+        if of_instances.meant.parts is None:
             applied.spread = partial(self._spread, applied, living)
-            if self._further_watch is None:
+            if of_instances.meant.with_subclasses and self._further_watch is None:
                 self._watch_further(imports.Watch(imports.ANY, self._look_at_classes))
 
     def _lay_in_classes(self, applied: AppliedInstances, living: Living) -> list[HookpatchError]:
@@ -138,7 +138,7 @@ class InstancesLifecycle(LayersLifecycle):
         applied.kinds.update(of_instances.meant.kinds)
         return refused
 
-    # --- subclasses that come later
+    # --- subclasses and instances that come later without notice
 
     def _look_at_classes(self, module: ModuleType) -> None:
         """Apply the patch to the subclasses in a module executed just now, inside a foreign import."""
@@ -148,21 +148,21 @@ class InstancesLifecycle(LayersLifecycle):
                 instances.spread()
 
     def _spread(self, applied: AppliedInstances, living: Living) -> None:
-        """Apply the patch to subclasses that have come since, and to their instances."""
-        new = [kind for kind in living.meant.kinds if kind not in applied.kinds]
-        if self._ended or not new:
+        """Apply the patch to subclasses that have come since, and to instances that came without a call of ours."""
+        if self._ended:
             return
         earlier = {*applied.layers}
-        refused = self._lay_in_classes(applied, living)
-        try:
-            living.adopt_kinds(new)
-        except HookpatchError as error:
-            refused.append(error)
+        new = [kind for kind in living.meant.kinds if kind not in applied.kinds]
+        refused = [
+            f"instances of a class made inside: {error}" for error in self._lay_in_classes(applied, living) if new
+        ]
+        refused += [f"an instance that came without notice: {error}" for error in living.adopt_rest(new)]
         _notify([site for site in list(applied.layers) if site not in {*earlier, *applied.hooks}])
         for problem in refused:
-            message = f"not patched: instances of a class made inside: {problem}"
-            applied.entry.warnings = (*applied.entry.warnings, message)
-            warn(PatchFailedWarning(message))
+            message = f"not patched: {problem}"
+            if message not in applied.entry.warnings:
+                applied.entry.warnings = (*applied.entry.warnings, message)
+                warn(PatchFailedWarning(message))
 
     def _await_home(self, name: str) -> None:
         """Apply the patch after the import of the module with the object given as of=."""
