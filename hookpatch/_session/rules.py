@@ -6,6 +6,7 @@ Long because finding, counting and patching the matches share the tables of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from types import ModuleType
 from typing import Any, Final, NamedTuple, TypeAlias, final
@@ -19,7 +20,9 @@ from hookpatch._engine.rules.expand import REFUSED, in_words, patch_of, too_few,
 from hookpatch._engine.rules.match import ALIAS, Match, bases_of, matches_in, modules_of
 from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.site import Site
-from hookpatch._engine.slots.slot import inner, mro
+from hookpatch._engine.slots.originals import own_beneath
+from hookpatch._engine.slots.resolve import resolve
+from hookpatch._engine.slots.slot import ABSENT, inner, mro
 from hookpatch._session.copies import OurValues, remove_copy, values_in
 from hookpatch._session.ledger import Entry, Ledger, Requested
 from hookpatch._session.lifecycle.everywhere import look_for_holders
@@ -220,7 +223,8 @@ class Rule:
         if self._is_off or not (names or (self._spreads and is_base)):
             return
         for match, patch, lifecycle in [self._matches[key] for key in [*self._begun] if key in self._matches]:
-            if patch.module is not None and imports.module_named(patch.module) is module:
+            is_of_module = patch.module is not None and imports.module_named(patch.module) is module
+            if is_of_module and not _is_inherited_now(match, module):
                 own = lifecycle.touched
                 remove_copy(match.target, module, self._values(), own, self._former)
                 originals = [site.original for site in own]
@@ -332,3 +336,13 @@ class Rule:
         self._objects.clear()
         self._anew.clear()
         self._former.clear()
+
+
+def _is_inherited_now(match: Match, module: ModuleType) -> bool:
+    """Return True if a class executed anew inherits a name that was the class's own: the name matches no longer."""
+    if match.original is ABSENT or match.target.of_instances is not None:
+        return False
+    with suppress(ApplyError):  # raised again when the patch is applied
+        slot = resolve(match.target, module, "a rule")
+        return own_beneath(slot) is ABSENT and slot.inherited() is not ABSENT
+    return False

@@ -307,6 +307,31 @@ def test_a_module_that_is_executed_anew_is_patched_anew(models: list[str]) -> No
     assert (module.ApeNorm().forward(), module.NewNorm().forward()) == ("ape", "new")
 
 
+@pytest.mark.parametrize("verb", ["wrap", "inject", "replace", "derive", "edit"])
+@pytest.mark.parametrize("end", ["+.run", "*.run"])
+def test_a_method_that_a_reload_takes_away(verb: str, end: str, write_module: Callable[[str, str], Path]) -> None:
+    """A class that inherits the method after a reload is no match any longer, and gets nothing."""
+    base = "class Base:\n    def run(self, x='x'): return 'made' + x\n"
+    path = write_module("ruled_late", base + "class Late(Base):\n    def run(self, x='x'): return 'made' + x\n")
+    module: Any = importlib.import_module("ruled_late")
+    change: Any = {
+        "wrap": (louder,),
+        "inject": ({"x": "y"},),
+        "replace": (lambda self, x="x": "new",),
+        "derive": (lambda below: lambda self, x="x": f"<{below(self)}>",),
+        "edit": ("'made'", "'edited'"),
+    }[verb]
+    address = "ruled_late:Base+.run" if end == "+.run" else "ruled_late:*.run"
+    with hookpatch.active(getattr(hookpatch, verb)(address, *change), children="local"):
+        path.write_text(base + "class Late(Base): later = True\n")
+        importlib.invalidate_caches()
+        importlib.reload(module)
+        assert "run" not in vars(module.Late)
+        assert module.Late().run() == module.Base().run() != "madex"
+    assert module.Late().run() == "madex"
+    del sys.modules["ruled_late"]
+
+
 def test_a_subclass_in_a_module_that_comes(vendor: Any, write_module: Callable[[str, str], Path]) -> None:
     """A subclass in a module outside the rule is found at the end of the import."""
     write_module(
