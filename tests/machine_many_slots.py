@@ -34,6 +34,7 @@ class Child(Middle):
 {_function("get_one", "c")}
 {_function("get_two", "d")}
 table = {{"one": get_one, "two": get_two}}
+k = Base()
 
 def make_class():
     class Made(Base):
@@ -68,6 +69,7 @@ def hookpatch_patches():
 
 AROUND, VALUES = ("wrap", "inject", "default"), ("replace", "derive")
 EDITS: Final = ("first", "second")
+MODULE_EDITS: Final = ("edit", "transform")  # of the source of a whole module, which runs anew
 REACHES: Final = ("slot", "everywhere")
 _SLOTS: Final = (f"{V}:Base.run", f"{V}:Child.run", f"{V}:get_one", f"{V}:table['one']", f"{L}:Late.run")
 _RULES: Final = (f"{V}:Base+.run", f"{V}:Middle+.run", f"{V}:*.run", f"{V}:get_*", "many_*:get_*", f"{V}:table[*]")
@@ -76,10 +78,13 @@ TRIED: Final = [
     *((address, verb, reach) for address in (*_SLOTS, *_RULES) for verb in AROUND for reach in REACHES),
     *((address, verb, "slot") for address in (*_SLOTS, *_RULES) for verb in VALUES),
     *((address, verb, "everywhere") for address in (*_SLOTS, *_RULES) for verb in EDITS),
+    *((V, verb, "everywhere") for verb in MODULE_EDITS),
     *((f"{V}:Middle.run", verb, reach) for verb in AROUND for reach in REACHES),
     (f"{V}:Middle.run", "replace", "slot"),  # a derive would keep the inherited function of its moment
     *((address, verb, "slot") for address in _METHODS for verb in (*AROUND, "replace")),
     *((f"{V}:{cls}().run", "derive", "slot") for cls in ("Base", "Child")),
     *((f"{V}:{cls}().n", verb, "slot") for cls in ("Base", "Base+", "Child") for verb in VALUES),
     *((f"{V}:{cls}().call", verb, "slot") for cls in ("Base", "Base+", "Child") for verb in (*AROUND, *VALUES)),
+    *((f"{V}:k.n", verb, "slot") for verb in VALUES),
+    *((f"{V}:k.call", verb, "slot") for verb in (*AROUND, *VALUES)),
 ]

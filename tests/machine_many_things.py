@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from machine_many_slots import EDITS
 from machine_slots import MISSING
-from model import Call, Foreign, Given, Lifecycle, Origin, Ours, Place, Thing
+from model import NOTHING, Call, Foreign, Given, Lifecycle, Origin, Ours, Place, Thing
 
 import hookpatch
 
@@ -19,6 +19,12 @@ class Asked(Lifecycle):
 
     seen: set[Place] = field(default_factory=set)  # the slots of a rule that were matched
     edited: list[list[Asked]] = field(default_factory=list)
+    bases: list[Kind] = field(default_factory=list)  # the classes of an address with instances, one for each reload
+    adopted: list[Instance] = field(default_factory=list)  # the instances found
+
+    @property
+    def is_of_module(self) -> bool:
+        return ":" not in self.label
 
     @property
     def path(self) -> str:
@@ -34,6 +40,12 @@ class Asked(Lifecycle):
 
     def patch(self) -> hookpatch.Patch:
         tag, facts, address = self.tag, {"why": self.tag}, self.label
+        if self.verb == "edit":
+            return hookpatch.edit(address, '"c" + first', f'"c{tag}" + first', why=tag, reload=True)
+        if self.verb == "transform":
+            changed: Any = lambda text: text.replace('return "d', f'return "d{tag}')  # noqa: E731 - typed
+            before = {"before": "many-inner"} if self.owner == "outer" else {}
+            return hookpatch.transform(address, changed, why=tag, reload=True, **before)  # type: ignore[arg-type]
         if self.owner == "outer" and self.verb not in EDITS:  # an edit lies innermost
             facts["before"] = "many-inner"
         if self.is_rule:
@@ -90,11 +102,12 @@ class Body(Thing):
 class Value(Thing):
     """The own value of an instance."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, value: Any) -> None:
         self.name: Final = name
+        self.note = (value,)
 
     def answer(self, x: str, call: Call) -> str:
-        return "n" if self.name == ".n" else f"g{x}"
+        return "n" if self.name == "n" else f"g{x}"
 
 
 class Function(Origin):
@@ -131,7 +144,7 @@ class Alien(Given):
 
 @dataclass(eq=False)
 class Kind:
-    """A class of the model."""
+    """A class of the model; a reload makes another class of the same name."""
 
     name: str
     cls: type
@@ -167,6 +180,29 @@ class Spot:
             delattr(self.owner, self.name)
 
 
+class Instance:
+    """An instance, with a place for each name: the method has an own value by foreign code only."""
+
+    def __init__(self, value: Any, kind: Kind, called: Any, is_of_module: bool = False) -> None:
+        self.value: Final = value
+        self.is_of_module: Final = is_of_module
+        self.spots: Final[dict[str, Spot]] = {}
+        self.origins: Final = {"n": Value("n", "n"), "call": Value("call", called)}
+        for name in ("n", "call"):
+            self.put(name, self.origins[name])
+        self.become(kind)
+
+    def become(self, kind: Kind) -> None:
+        """Take a class."""
+        self.kind = kind
+        self.put("run", NOTHING)
+
+    def put(self, name: str, content: Thing) -> None:
+        """Begin a place with a value."""
+        parent = self.kind.place if name == "run" else None
+        self.spots[name] = Spot(Place(f"{name} of an instance", content, parent), self.value, name)
+
+
 def innermost(value: Thing) -> Thing:
     """Return the function inside its decorators."""
     while isinstance(value, (Foreign, Ours)) and not (isinstance(value, Wrapping) and value.home != "wraps"):
@@ -186,3 +222,8 @@ def own(place: Place) -> Thing:
 
 def called(get: Callable[[], Any], x: str) -> str:
     return str(get()(x=x) if x else get()())
+
+
+def without_layers(place: Place) -> Thing:
+    """Return the value in a slot; the value without our layers if the slot holds our value."""
+    return place.base if place.layers and place.content is place.wanted else place.content

@@ -540,6 +540,12 @@ class Place:
             value = value.below
         return None
 
+    def execute(self, value: Thing) -> None:
+        """Take the value of a new execution of the module, which throws away foreign values."""
+        self.content = self.original = value
+        self._foreign.clear()
+        self.refresh()
+
     # --- foreign values
 
     def is_changed_by_others(self) -> bool:

@@ -52,6 +52,11 @@ class Snapshot:
         for owner_place, (_, _, entries) in self._owners.items():
             entries[:] = [entry for entry in entries if _joined(owner_place, entry[0]) != place]
 
+    def forget_module(self, module: ModuleType) -> None:
+        """Forget the names of a module that is executed anew."""
+        if self._owners.get("", (None,))[0] is module:
+            del self._owners[""]
+
     def now(self, place: str) -> Any:
         """Return the value at a place now, or ABSENT."""
         for owner_place, (owner, members, _) in self._owners.items():
