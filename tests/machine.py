@@ -242,12 +242,8 @@ class Machine(MachineModel):
     @rule(name=st.sampled_from([V, U]), change=st.sampled_from(["import", "reload", "drop"]))
     def execute_module(self, name: str, change: str) -> None:
         """Import a module, reload it, or drop it from sys.modules."""
-        # A reload throws away the foreign values of the module. Their removal would later restore old values.
         if change == "drop":
             sys.modules.pop(name, None)
-            return
-        module = sys.modules.get(name)
-        if change == "reload" and any(spot.owner is module for spot, _ in self.foreign):
             return
         # Left out: a reload of the user's module after reach="everywhere" patched its copy. The reload would copy our
         # wrapper from the vendor's module.
@@ -303,8 +299,8 @@ class Machine(MachineModel):
         if how == "mock":
             new: Any = given_for(tag, label)
             patcher = mock.patch.object(spot.owner, spot.name, new)
-            patcher.start()
-            off = patcher.stop
+            patcher.__enter__()  # start() would keep the owner alive
+            off = functools.partial(patcher.__exit__, None, None, None)
         else:
             new = MISSING if how == "deleted" else FOREIGN_WRAPPERS[how](tag, saved)
             spot.set(new)

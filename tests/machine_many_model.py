@@ -94,6 +94,7 @@ class ManyModel(RuleBasedStateMachine):
             self.spots.append(self.now[label])
             return
         spot.place.execute(function)
+        spot.place.refresh()
         for _, plan in self.open:
             for asked in plan:
                 asked.seen.discard(spot.place)
@@ -263,3 +264,4 @@ class ManyModel(RuleBasedStateMachine):
             for place, layer in reversed(asked.laid):
                 place.drop(layer)
             asked.laid.clear()
+            asked.adopted.clear()

@@ -53,6 +53,8 @@ class MachineModel(RuleBasedStateMachine):
         self.arrive()
         module = sys.modules[name]
         reloaded = [spot for spot in self.spots if spot.owner is module]
+        # A reload throws away the foreign values of the module; the foreign code never removes them.
+        self.foreign = [(spot, off) for spot, off in self.foreign if spot not in reloaded or spot.name == "added"]
         keep = {spot.name: spot for spot in reloaded}
         (self._vendor if name == V else self._user)(module, keep)
         self.pending.append(name)
@@ -86,7 +88,7 @@ class MachineModel(RuleBasedStateMachine):
             return self._spot(label, module, name, call, content)
         spot = former[name]
         if name != "added":  # a reload keeps a name absent from the source
-            spot.place.content = spot.place.original = content or Origin(spot.raw(), takes=name != "c")
+            spot.place.execute(content or Origin(spot.raw(), takes=name != "c"))
         self.now[label] = spot
         return spot
 

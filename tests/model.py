@@ -349,10 +349,15 @@ class Place:
             self._read_original()
         layers = in_order([*self.layers, layer])
         value, runs, left_out = self._laid(layers)
-        if any(not skipped.is_left_out for skipped in left_out):
+        if any(not skipped.is_left_out for skipped in left_out) or self._removes_nothing(layer, layers):
             raise Refused
         self._put_value(value, adding=True)
         self._commit(layers, value, runs, left_out)
+
+    def _removes_nothing(self, layer: Layer, layers: Sequence[Layer]) -> bool:
+        """Return True for a new remove of an absent name that a layer outside adds."""
+        is_over_nothing = layer.verb == "remove" and self.base is NOTHING and self._beneath_next[layer] is NOTHING
+        return is_over_nothing and any(outer.verb == "replace" for outer in layers[: layers.index(layer)])
 
     def drop(self, layer: Layer) -> None:
         """Remove a layer."""
@@ -544,7 +549,6 @@ class Place:
         """Take the value of a new execution of the module, which throws away foreign values."""
         self.content = self.original = value
         self._foreign.clear()
-        self.refresh()
 
     # --- foreign values
 
