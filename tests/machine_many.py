@@ -144,7 +144,9 @@ class ManyMachine(ManyAgreement):
     @rule(data=st.data(), is_of_instance=st.booleans())
     def put_foreign(self, data: st.DataObject, is_of_instance: bool) -> None:
         """Put a foreign wrapper or value into a slot of a class, module, table or instance, or delete the name."""
-        of_instances = [spot for instance in self.instances for spot in instance.spots.values()]
+        # Left out: an own method of the module's instance, which `*.run` matches.
+        all_spots = [(instance, spot) for instance in self.instances for spot in instance.spots.values()]
+        of_instances = [spot for instance, spot in all_spots if not (instance.is_of_module and spot.name == "run")]
         spots = of_instances if is_of_instance and of_instances else self.spots
         spot = spots[data.draw(st.integers(0, len(spots) - 1), "slot")]
         how = data.draw(st.sampled_from(["wraps", "lambda", "proxy", "mock", "value", "deleted"]), "how")
@@ -253,8 +255,7 @@ class ManyMachine(ManyAgreement):
         """Give an instance another class: reports notice it, and its own values stay patched."""
         instance = self._one_instance(data)
         run = instance.spots["run"]
-        # Left out: an own value in place of the method, which may be bound to the method of the old class; and the
-        # instance of the module, whose class is in the snapshot.
+        # Left out: an own method, perhaps bound to that of the old class; the module's instance: see the snapshot.
         has_own = run.place.content is not NOTHING or run.place.layers or any(spot is run for spot, _ in self.foreign)
         if not (has_own or instance.is_of_module):
             kind = self.kinds[data.draw(st.integers(0, len(self.kinds) - 1), "class")]

@@ -319,6 +319,7 @@ class Place:
         self.warned: Counter[str] = Counter()
         self._foreign: list[tuple[Thing, Thing]] = []  # the foreign value, and the value found in the slot
         self._left: list[tuple[list[Thing], Thing, Entry]] = []  # our values, the value to restore, the entry to update
+        self._former: list[tuple[list[Ours], dict[Layer, Thing]]] = []  # of the module before each new execution
         self._read_original()
 
     def _read_original(self) -> None:
@@ -394,16 +395,21 @@ class Place:
                 entry.state = "dormant"
         if self._mine and (self.content is not self.base or self.was_taken):
             self._left.append((self._mine, self.base, entry))
+        self._former.clear()
         self._read_original()
         self.settle()
 
     def _call_beneath(self, ended: Layer, runs: dict[Ours, list[Layer]]) -> None:
         """Let the stand-ins that leave the slot call what lies beneath the value of an ended layer."""
-        beneath = self._beneath.get(ended, NOTHING)
-        for ours in self._ours if beneath is not NOTHING and not ended.is_left_out else ():
-            if ours.below in ended.written_values and ours not in runs:
-                ours.below = beneath
-                ours.derived_by.add(ended)
+        for stand_ins, values_beneath in [*self._former, (self._ours, self._beneath)]:
+            beneath = values_beneath.get(ended, NOTHING)
+            for ours in stand_ins if beneath is not NOTHING and not ended.is_left_out else ():
+                if ours.below in ended.written_values and ours not in runs:
+                    ours.below = beneath
+                    ours.derived_by.add(ended)
+            for layer, value in values_beneath.items():
+                if value in ended.written_values:
+                    values_beneath[layer] = beneath
 
     def is_overwritten(self, layer: Layer) -> bool:
         """Return True if a foreign value that does not call our stand-in is in the slot or at the target of a layer."""
@@ -436,6 +442,7 @@ class Place:
     def refresh(self) -> None:
         """Lay the layers over the value that the slot holds now."""
         if self.layers and self.content is not self.held:
+            self._former.append((self._ours, self._beneath))
             self._read_original()
             value, runs, left_out = self._laid(self.layers)
             self._put_value(value)
