@@ -17,6 +17,7 @@ from torch._dynamo.variables import ConstantVariable, UserFunctionVariable
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import VariableBuilder
 
+from hookpatch._engine.calls.beneath import LOOK_UP
 from hookpatch._engine.calls.callers import ASKS_CALLER, Callers, Frame, caller_in
 from hookpatch._engine.calls.trampoline import is_changed_in_place
 from hookpatch._engine.site.call_count import Tally
@@ -39,6 +40,8 @@ def build(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
         # The code is compiled for the present state of the gate, and guarded by the state.
         install_guard(AttrSource(instance.source, "is_open").make_guard(GuardBuilder.CONSTANT_MATCH))
         return ConstantVariable.create(value.is_open)
+    if type(value) is FunctionType and LOOK_UP in vars(value):
+        return VariableTracker.build(instance.tx, vars(value)[LOOK_UP](value, None))
     if type(value) is FunctionType and is_changed_in_place(value):
         # A function patched in place is traced, even a function of torch: graphs call torch functions without tracing.
         return UserFunctionVariable.create_with_source(value, instance.source)
@@ -47,6 +50,7 @@ def build(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
 
 def _proxy(builder: VariableBuilder, proxy: Any) -> VariableTracker:
     """Return a proxy as the plain function that calls the layers; of a class, as the class with layers at each call."""
+    proxy._self_follow()  # torch guards _self_traced: the class of an object may be patched since
     traced_source = AttrSource(builder.source, "_self_traced")
     traced, original = proxy._self_traced, proxy.__wrapped__
     if not isinstance(proxy, type):

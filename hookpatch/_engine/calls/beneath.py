@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 from hookpatch._engine.calls.code import Signature
 
+LOOK_UP: Final = "__hookpatch_look_up__"  # the attribute of a function that looks its callee up, for Dynamo
 METHODS: Final = (MethodDescriptorType, WrapperDescriptorType)  # of C functions
 
 
@@ -21,6 +22,19 @@ def calling(value: Callable[..., Any], like: FunctionType) -> FunctionType:
         return value(*args, **kwargs)
 
     return cast(FunctionType, wraps(like)(below))
+
+
+def looking_up(look_up: Callable[[Any, Any], Any] | None, like: FunctionType) -> FunctionType:
+    """Return a function that calls a callable looked up at each call, like ``like``; without a look-up ``like``."""
+    if look_up is None:
+        return like
+
+    def below(*args: Any, **kwargs: Any) -> Any:
+        return look_up(like, None)(*args, **kwargs)
+
+    function = cast(FunctionType, wraps(like)(below))
+    vars(function)[LOOK_UP] = look_up
+    return function
 
 
 def inherited(owner: type, name: str, base: Any) -> FunctionType:

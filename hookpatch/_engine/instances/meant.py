@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias, final
 
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.originals import beneath
 from hookpatch._engine.slots.referrers import classes
 from hookpatch._engine.slots.slot import along_mro, mro
 
@@ -218,6 +219,6 @@ class Owners:
 
 def is_method(cls: type, name: str) -> bool:
     """Return True if instances of a class have a name as a method, which gets the instance at each call."""
-    member = along_mro(cls, name)
+    member, original = along_mro(cls, name), beneath(AttributeSlot(cls, name))  # our proxy of a callable object binds
     is_other = isinstance(member, (staticmethod, classmethod, type))
-    return not is_other and callable(member) and hasattr(type(member), "__get__")
+    return not is_other and callable(member) and all(hasattr(type(value), "__get__") for value in (member, original))

@@ -16,6 +16,7 @@ import wrapt
 
 from hookpatch._engine.calls.trampoline import Wrapper, name_frames, pass_through
 from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.slots.attribute import LookUp
 from hookpatch._engine.slots.slot import ABSENT, along_mro
 
 
@@ -73,16 +74,20 @@ class Proxy(wrapt.FunctionWrapper[Any, Any]):
     __bound_function_wrapper__ = _BoundProxy
     __copy__ = __deepcopy__ = _itself
 
-    def __new__(cls, value: Any, reference: tuple[str, str] | None) -> Proxy:
+    def __new__(cls, value: Any, reference: tuple[str, str] | None, look_up: LookUp | None) -> Proxy:
         """Make a proxy of a class for a class."""
-        return super().__new__(_ClassProxy if issubclass(type(value), type) else cls, value, reference)
+        return super().__new__(_ClassProxy if issubclass(type(value), type) else cls, value, reference, look_up)
 
-    def __init__(self, value: Any, reference: tuple[str, str] | None) -> None:
-        """Make a proxy that passes through; without a reference for pickle it pickles as the value itself."""
-        outermost: list[Wrapper] = [pass_through]
+    def __init__(self, value: Any, reference: tuple[str, str] | None, look_up: LookUp | None) -> None:
+        """Make a proxy that passes through; without a reference for pickle it pickles as the value itself.
+
+        ``look_up``: finds the callable for each call in place of the value; None for the value itself.
+        """
+        outermost: list[Any] = [pass_through, look_up]
 
         def dispatch(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-            return outermost[0](wrapped, instance, args, kwargs)
+            wrapper, look_up = outermost
+            return wrapper(wrapped if look_up is None else look_up(wrapped, instance), instance, args, kwargs)
 
         super().__init__(value, dispatch)
         self._self_outermost = outermost
@@ -90,19 +95,37 @@ class Proxy(wrapt.FunctionWrapper[Any, Any]):
         self._self_kept_alive: list[object] = []  # the objects that this proxy keeps alive
         self._self_point(())
 
+    def _self_rest_on(self, value: Any, look_up: LookUp | None) -> None:
+        """Call another value from now on."""
+        self.__wrapped__ = value
+        self._self_outermost[1] = look_up
+
     # wrapt keeps names that begin with _self_ on the proxy: another name would hide an attribute of the value.
     def _self_point(self, layers: Sequence[Layer]) -> None:
         """Run these layers from now on, the outermost first."""
         self._self_layers = tuple(layers)  # read by why()
         outermost: Wrapper = pass_through
-        traced = self.__wrapped__
+        calls: list[Wrapper] = []  # the innermost first
         for place, layer in reversed(list(enumerate(layers))):
-            call = layer.between(layers, place)
-            outermost = _around(outermost, layer, call)
-            traced = _calling(call, traced)
+            calls.append(layer.between(layers, place))
+            outermost = _around(outermost, layer, calls[-1])
         self._self_outermost[0] = outermost
-        # The same for torch.compile, which cannot trace wrapt's code.
-        self._self_traced = traced if layers else _calling(pass_through, traced)
+        self._self_calls = calls
+        self._self_trace(self.__wrapped__)
+
+    def _self_trace(self, below: Any) -> None:
+        """Note the same layers around a callable for torch.compile, which cannot trace wrapt's code."""
+        traced = below
+        self._self_traced_below = id(below)  # kept alive by the function; a reference would be a holder of the original
+        for call in self._self_calls or [pass_through]:
+            traced = _calling(call, traced)
+        self._self_traced = traced
+
+    def _self_follow(self) -> None:
+        """Note the callable that a call looks up now for torch.compile."""
+        look_up = self._self_outermost[1]
+        if look_up is not None and id(below := look_up(self.__wrapped__, None)) != self._self_traced_below:
+            self._self_trace(below)
 
     def __reduce_ex__(self, protocol: object) -> Any:
         # By functions of the standard library: a process without hookpatch can load the pickle.

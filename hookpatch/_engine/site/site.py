@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from functools import partial
 from types import CodeType
 from typing import Any, Final, TypeAlias, final
-from weakref import ReferenceType
+from weakref import ReferenceType, ref
 
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.trampoline import pass_through
@@ -34,6 +34,9 @@ from hookpatch._engine.slots.slot import ABSENT, Slot, inner, is_same_value
 _Layers: TypeAlias = Sequence[Layer]  # never changed in place: a layer that comes or goes makes a new list
 _Edit: TypeAlias = Callable[[_Layers], _Layers]
 covered: Final[set[Site]] = set()  # sites with a foreign value in the slot in place of our value
+# By the name of the attribute, the sites with an inherited value; under "" with a value fetched by a ``__getattr__``.
+# GIL: each change is one operation.
+_heirs: Final[dict[str, set[ReferenceType[Site]]]] = {}
 
 
 @final
@@ -463,6 +466,9 @@ class Site:
             if not self._layers:
                 began(self._state)
                 self._lazy = lazy_names(self.slot)
+                if self.original is ABSENT and isinstance(self.slot, AttributeSlot):
+                    sites = _heirs.setdefault("" if self.slot.is_from_elsewhere else self.slot.name, set())
+                    sites.add(ref(self, sites.discard))
             try:
                 self._write_value(new_state.value, layers, adding)  # first: the owner may refuse the value
             except Exception as error:
@@ -494,6 +500,8 @@ class Site:
             if not layers:
                 originals.pop(self.slot.key, None)
                 covered.discard(self)
+                for name in ("", getattr(self.slot, "name", "")) if _heirs else ():
+                    _heirs.get(name, set()).discard(ref(self))
         if not layers:
             self._ending = self._state.end()
             if len(dropped) == 1 and self._ending == "restored":
@@ -528,6 +536,12 @@ class Site:
 
     def __repr__(self) -> str:
         return f"<Site {self.slot} with {list(self.layers)}>"
+
+
+def heirs(name: str) -> list[Site]:
+    """Return the patched sites of owners that inherit the value of a name; for "" of owners that fetch the value."""
+    sites = (weak() for weak in _heirs.get(name, set()).copy()) if _heirs else ()
+    return [site for site in sites if site is not None and site.layers and site.slot.owner is not None]
 
 
 def _overwritten_home(home: Slot, own: Any, function: Any) -> tuple[Slot, Any] | None:

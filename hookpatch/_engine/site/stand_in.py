@@ -11,11 +11,11 @@ from typing import Any, Final, cast, final
 from weakref import ReferenceType, ref
 
 from hookpatch._bootstrap import imports
-from hookpatch._engine.calls.beneath import METHODS, calling, inherited
+from hookpatch._engine.calls.beneath import METHODS, calling, inherited, looking_up
 from hookpatch._engine.calls.shortcut import Shortcut, shortcut
 from hookpatch._engine.calls.trampoline import HOOK, Swap, Trampoline, is_changed_in_place, is_trampoline, pass_through
 from hookpatch._engine.site.layer import Layer
-from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.attribute import AttributeSlot, look_up_of
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.slot import Slot, inner
 from hookpatch._engine.slots.trial import functions_stand_in
@@ -58,7 +58,7 @@ class StandIn:
             with imports.for_ourselves():
                 from hookpatch._engine.site.proxy import Proxy  # wrapt is slow to import, and most patches need none
 
-            self.value = Proxy(base, _reference(slot))
+            self.value = Proxy(base, _reference(slot), look_up_of(slot, own))
         self._alone: Final = self._references()
 
     def rest_on(self, base: Any, own: bool, slot: Slot, layers: Sequence[Layer], ended: Layer) -> None:
@@ -73,7 +73,7 @@ class StandIn:
         self._callee, self._bottom = inner(base), _bottom(base, slot, own)
         self.derived_by |= {ended.rank}
         if self._top is None:
-            self.value.__wrapped__ = base
+            self.value._self_rest_on(base, look_up_of(slot, own))
         elif not isinstance(self._bottom, FunctionType):
             self._bottom = calling(self._bottom, self._top.function)
         self.point(layers, anew=True)
@@ -280,7 +280,7 @@ def _bottom(base: Any, slot: Slot, own: bool) -> Any:
         return base if isinstance(base, FunctionType) else calling(base, slot.copy)
     if not own and slot.in_class is not None and isinstance(callee, (FunctionType, *METHODS)):
         return inherited(slot.in_class, cast(AttributeSlot, slot).name, base)
-    return callee
+    return looking_up(look_up_of(slot, own), callee) if isinstance(callee, FunctionType) else callee
 
 
 def binds(slot: Slot, value: Any) -> bool:

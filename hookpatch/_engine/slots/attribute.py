@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import BuiltinMethodType, MethodType, MethodWrapperType, ModuleType
-from typing import Any, Final, cast
+from types import BuiltinMethodType, FunctionType, MethodType, MethodWrapperType, ModuleType
+from typing import Any, Final, TypeAlias, cast, final
 
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro
 
+LookUp: TypeAlias = Callable[
+    [Any, Any], Any
+]  # takes the value found before and the instance of a call; see ``look_up``
 _METHODS: Final = (MethodType, BuiltinMethodType, MethodWrapperType)
 
 
@@ -63,6 +66,43 @@ class AttributeSlot:
         if hasattr(type(member), "__set__") or not hasattr(type(member), "__get__"):
             return member  # a property is not run
         return member.__get__(self.owner, type(self.owner))
+
+    @property
+    def is_from_elsewhere(self) -> bool:
+        """True if no class of an object has the name: the value comes from a ``__getattr__``."""
+        return self.in_class is None and along_mro(type(self.owner), self.name) is ABSENT
+
+    def look_up(self) -> LookUp | None:
+        """Return a function that finds the inherited value anew, None for a value that no class has.
+
+        A value that was found once would hide each later change of the class.
+        """
+        if self.in_class is not None:
+            return partial(_value_of_bases, self.in_class, self.name)
+        name, first_kind = self.name, type(self.owner)
+        if self.is_from_elsewhere:
+            return None
+        # A metaclass may answer `kind.name` with a value of its own.
+        of_metaclass = [along_mro(type(first_kind), asked) for asked in (name, "__getattribute__")]
+        is_plain = of_metaclass == [ABSENT, vars(type)["__getattribute__"]]
+        known = _LastAnswer(ABSENT, None)
+
+        def find_value(value_before: Any, instance: Any) -> Any:
+            nonlocal known
+            owner = self.owner
+            kind = first_kind if owner is None else type(owner)  # None: the instance died before the call
+            answer, last = getattr(kind, name, None), known
+            if answer is last.answer or _is_same_method(answer, last.answer):
+                return last.value
+            if (member := along_mro(kind, name)) is ABSENT:
+                raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}", name=name, obj=owner)
+            binds = hasattr(type(member), "__get__")
+            value = member.__get__(owner, kind) if binds else member
+            if is_plain and (not binds or type(member) in _BINDING) and along_mro(kind, name) is member:
+                known = _LastAnswer(answer, value)
+            return value
+
+        return find_value
 
     @property
     def is_fetched(self) -> bool:
@@ -136,7 +176,39 @@ class AttributeSlot:
         return f"{describe(self.owner)}{mark}{self.name}"
 
 
+def look_up_of(slot: object, own: bool) -> LookUp | None:
+    """Return a function that finds the inherited value of a slot anew; None for a value of the owner."""
+    return None if own or not isinstance(slot, AttributeSlot) else slot.look_up()
+
+
+def _value_of_bases(owner: type, name: str, value_before: Any, instance: Any) -> Any:
+    """Return the value that a class inherits, bound to the instance; ``value_before`` for a foreign instance."""
+    try:
+        bases = super(owner, owner if instance is None else instance)
+    except TypeError:
+        return value_before
+    return getattr(bases, name)
+
+
+@final
+class _LastAnswer:
+    """The last answer of an object's class, and the value bound to the object. No tuple: a search would follow it."""
+
+    __slots__ = ("answer", "value")
+
+    def __init__(self, answer: Any, value: Any) -> None:
+        self.answer: Final = answer
+        self.value: Final = value
+
+
+_BINDING: Final = (FunctionType, staticmethod, classmethod)  # a value of these is bound alike at each access
 _C_METHOD: Final = type(vars(object)["__getattribute__"])
+
+
+def _is_same_method(first: Any, second: Any) -> bool:
+    """Return True if two values are one method, bound anew at each access; no ``__eq__`` is called."""
+    is_method = type(first) is MethodType is type(second)
+    return is_method and first.__func__ is second.__func__ and first.__self__ is second.__self__
 
 
 def _is_same_fetched(first: Any, second: Any) -> bool:
