@@ -19,6 +19,7 @@ from hookpatch._bootstrap.selection import normalise
 from hookpatch._engine.patch.versions import one_release
 from hookpatch.errors import SettingError
 
+_COMPILED: Final = (".so", ".pyd", ".pyc")
 OPTION: Final = "--hookpatch-releases"
 PYTHON: Final = (sys.executable, "-P")  # a file json.py in the current folder is not run
 
@@ -96,6 +97,14 @@ def _contains(folder: Path | None, release: Release) -> bool:
     path: dict[str, Any] = {} if folder is None else {"path": [os.fspath(folder)]}
     installed = next(iter(metadata.distributions(name=release.distribution, **path)), None)  # the first is imported
     return installed is not None and installed.version == release.version
+
+
+def packages_of(distribution: str, folder: str) -> set[str]:
+    """Return the top packages of a distribution in a folder; empty if the distribution names no files."""
+    installed = next(iter(metadata.distributions(name=distribution, path=[folder])), None)
+    files = [] if installed is None else installed.files or []
+    tops = {file.parts[0].partition(".")[0] for file in files if file.suffix in (".py", ".pyi", *_COMPILED)}
+    return {top for top in tops if top}
 
 
 @cache

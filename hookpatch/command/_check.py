@@ -13,11 +13,12 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from hookpatch._bootstrap import environment, selection
+from hookpatch._bootstrap.imports import matches
 from hookpatch._engine.lock.lockfile import NAME, Lock, key_of, write_lock
 from hookpatch._inspect import check as _check
 from hookpatch._inspect.check import lockable
 from hookpatch._inspect.rehearsal import SEVERITY
-from hookpatch._inspect.releases import PYTHON, has_pip, install, last_line, run_outside
+from hookpatch._inspect.releases import PYTHON, has_pip, install, last_line, packages_of, run_outside
 from hookpatch.command._app import AsJson, Names, OptionWords, print_json, print_text
 from hookpatch.command._tables import FOLD, NO_WRAP, WORDS, print_table, print_targets, progress
 from hookpatch.command._targets import imports_aside, load_named, lock_of, words_of
@@ -56,7 +57,8 @@ def check(
     exists.
 
     Ends with status 0 if all targets are as locked, or fit without a lock file. Ends with 1 if a target has changed but
-    takes the same arguments; if a target is not in the lock file; or if an optional patch does not fit. Ends with 2 if
+    takes the same arguments; if a target is not in the lock file; if an optional patch does not fit; or if no target is
+    of the distribution named by --against. Ends with 2 if
     a target is gone or a patch does not fit.
 
     Example: hookpatch check fuse_qkv_off --against onnxsim==0.4.36,0.8.1
@@ -131,13 +133,15 @@ class _Release(NamedTuple):
 
     distribution: str
     version: str
-    status: str  # the worst status of a target, "uninstallable", or "failed" if the check ended with an error
+    # The worst status of a target; "elsewhere" if all targets fit, and none is of the distribution; "uninstallable", or
+    # "failed" if the check ended with an error.
+    status: str
     reasons: tuple[str, ...] = ()
     targets: tuple[dict[str, Any], ...] = ()  # as in `hookpatch check --json`
 
     @property
     def severity(self) -> int:
-        return {**SEVERITY, "uninstallable": 1, "failed": 2}[self.status]
+        return {**SEVERITY, "elsewhere": 1, "uninstallable": 1, "failed": 2}[self.status]
 
     def to_dict(self) -> dict[str, Any]:
         return {name: value for name, value in self._asdict().items() if name != "distribution"}
@@ -175,14 +179,25 @@ def _checked(release: tuple[str, str], words: Sequence[str], pip_args: Sequence[
             targets = tuple(_json.loads(completed.stdout)["targets"])
         except (ValueError, KeyError):
             return _Release(*release, "failed", (last_line(completed),))
-        if not targets:
-            return _Release(*release, "fits")
-        worst = max(targets, key=lambda target: SEVERITY[target["status"]])
-        return _Release(*release, worst["status"], tuple(worst["reasons"]), targets)
+        rows: list[dict[str, Any]] = [*targets] or [{"status": "fits", "reasons": ()}]
+        worst = max(rows, key=lambda target: SEVERITY[target["status"]])
+        status, reasons = worst["status"], tuple(worst["reasons"])
+        packages = packages_of(release[0], folder)
+        modules = [target["target"].partition(":")[0].partition(".")[0] for target in targets]
+        if packages and not any(matches(module, package) for module in modules for package in packages):
+            patched = ", ".join(dict.fromkeys(target["release"] or target["target"] for target in targets)) or "nothing"
+            reasons = (f"patches nothing of {release[0]}, but {patched}", *reasons)
+            status = "elsewhere" if not SEVERITY[status] else status
+        return _Release(*release, status, reasons, targets)
 
 
 def _print_releases(releases: Sequence[_Release]) -> None:
-    words = {**WORDS, "uninstallable": ("not installable here", "yellow"), "failed": ("the check failed", "red")}
+    words = {
+        **WORDS,
+        "elsewhere": ("not patched", "yellow"),
+        "uninstallable": ("not installable here", "yellow"),
+        "failed": ("the check failed", "red"),
+    }
     rows = (
         (
             [(f"{release.distribution} {release.version}", "")],

@@ -260,6 +260,40 @@ def test_table_of_releases(home: Environment, index: Path, tmp_path: Path) -> No
     assert (completed.stderr, completed.returncode) == ("", 0)
 
 
+ELSEWHERE = """
+    import hookpatch
+
+    @hookpatch.hookimpl
+    def hookpatch_patches():
+        yield hookpatch.wrap("{target}", print)
+    """
+
+
+@pytest.mark.parametrize(
+    ("target", "row", "status"),
+    [
+        ("json:dumps", ["vendor-kit 1.1", "not patched", "patches nothing of vendor-kit, but json:dumps"], 1),
+        pytest.param(
+            *("json:dumbs", ["vendor-kit 1.1", "gone", "patches nothing of vendor-kit, but json:dumbs"], 2),
+            marks=pytest.mark.ends,
+        ),
+        pytest.param("vend*:shorten", ["vendor-kit 1.1", "fits"], 0, marks=pytest.mark.ends),
+    ],
+)
+def test_a_plugin_without_a_patch_of_the_distribution(
+    target: str, row: list[str], status: int, home: Environment, index: Path, tmp_path: Path
+) -> None:
+    """No release of another distribution "fits": the plugin patches nothing of the distribution."""
+    home.add_plugin(f"elsewhere_{status}", ELSEWHERE.format(target=target))
+    words = ["--against", "vendor-kit==1.1", "--no-deps", "--pip-arg=--no-index", f"--pip-arg=--find-links={index}"]
+    command = [home.python.parent / "hookpatch", "check", f"elsewhere_{status}", *words]
+    completed = home.run(*command, cwd=tmp_path, COLUMNS="200")
+    assert re.split("  +", completed.stdout.splitlines()[1].strip()) == row
+    assert (completed.stderr, completed.returncode) == ("", status)
+    (release,) = json.loads(home.run(*command, "--json", cwd=tmp_path).stdout)["releases"]
+    assert release["status"] == {"not patched": "elsewhere"}.get(row[1], row[1])
+
+
 @pytest.mark.parametrize("words", ["vendor-kit", "vendor-kit>=1", "==1", "vendor-kit==", "vendor-kit==1==2"])
 def test_releases_that_cannot_be_read_are_refused(home: Environment, words: str) -> None:
     """A misspelt release list is refused before any installation."""
