@@ -70,7 +70,8 @@ class Frame:
         cls: the class that defines the function, for ``super()``.
         returned: the values returned so far.
         yielded: the values yielded so far.
-        exits: the variables at each break and continue of the current loop.
+        breaks: the variables at each break of the current loop.
+        continues: the variables at each continue of the current round.
         globals: the names declared ``global``.
         calls: the calls made from this frame, in order; a dict used as an ordered set.
     """
@@ -87,7 +88,8 @@ class Frame:
     cls: type | None = None
     returned: list[Value] = field(default_factory=list)
     yielded: list[Value] = field(default_factory=list)
-    exits: list[dict[str, Value]] = field(default_factory=list)
+    breaks: list[dict[str, Value]] = field(default_factory=list)
+    continues: list[dict[str, Value]] = field(default_factory=list)
     globals: set[str] = field(default_factory=set)
     calls: dict[Frame, None] = field(default_factory=dict)
 

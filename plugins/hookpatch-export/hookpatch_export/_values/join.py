@@ -23,6 +23,7 @@ from hookpatch_export._values.value import (
     Value,
 )
 
+_LONGEST: Final = 64  # items of a list that is built item by item; of a longer one the number is not known
 _MOST: Final = 8  # alternatives; more of them are joined to an unknown value
 
 
@@ -122,6 +123,20 @@ def sequence(items: Iterable[Value]) -> Seq:
     """Return a tuple of some items."""
     items = tuple(items)
     return Seq(items, join(items) if items else EMPTY)
+
+
+def concatenated(first: Seq, second: Seq) -> Seq:
+    """Return the items of two tuples or lists, one after the other."""
+    if first.items is not None and second.items is not None and len(first.items) + len(second.items) <= _LONGEST:
+        return sequence([*first.items, *second.items])
+    start = (*first.items, *known_start(second)) if first.items is not None else first.start
+    return Seq(None, join([first.each, second.each]), max(first.length, second.length), start)
+
+
+def in_any_order(whole: Seq) -> Seq:
+    """Return a tuple or list of as many items, in an order that is not known."""
+    items = whole.items
+    return Seq(None if items is None else (whole.each,) * len(items), whole.each, whole.length)
 
 
 def map_alternatives(value: Value, function: Callable[[Value], Value]) -> Value:

@@ -86,7 +86,7 @@ def load(names: list[str], folder: Path) -> list[dict[str, Any]]:
 
 def _with_present_folders(text: str) -> str:
     """Return a truth from another environment or clone, with the folders of the current environment."""
-    text = re.sub(r'"[^"]*/site-packages/(transformers/[^"]+\.py)"', rf'"{sysconfig.get_path("purelib")}/\1"', text)
+    text = re.sub(r'"[^"]*/site-packages/([^"]+\.py)"', rf'"{sysconfig.get_path("purelib")}/\1"', text)
     return re.sub(r'"[^"]*/(zoo/\w+\.py)"', rf'"{Path(__file__).parents[1]}/\1"', text)
 
 

@@ -10,7 +10,7 @@ from hookpatch_export._evaluate.calls.numeric import number_kind
 from hookpatch_export._findings.finding import Kind
 from hookpatch_export._frames.frame import Frame
 from hookpatch_export._values.elements import as_sequence
-from hookpatch_export._values.join import sequence
+from hookpatch_export._values.join import in_any_order, sequence
 from hookpatch_export._values.questions import all_known, objects, truth_kind
 from hookpatch_export._values.value import (
     CONFIG,
@@ -56,8 +56,9 @@ def iterate(frame: Frame, node: ast.AST, function: Any, args: Args) -> Value:
         frame.report(node, f"{function.__name__}()", whole.length)
     if function is sorted and (kind := number_kind(whole)) >= Kind.SHAPE:
         frame.report(node, "sorted()", kind)
-    in_order = function not in (set, frozenset, sorted)
-    return whole if in_order else Seq(None, whole.each, whole.length)
+    if function in (set, frozenset):
+        return Seq(None, whole.each, whole.length)
+    return in_any_order(whole) if function is sorted else whole
 
 
 def runs_through_sizes(frame: Frame, node: ast.AST, container: Value) -> bool:
@@ -95,6 +96,9 @@ def _zip(args: Args) -> Seq:
 
 def _mapped(frame: Frame, node: ast.AST, function: Any, called: Value, args: Args) -> Seq:
     parts = [as_sequence(arg) for arg in args]
+    if function is map and all(part.items is not None for part in parts):
+        rows = zip(*(part.items or () for part in parts), strict=False)
+        return sequence(frame.walk.call(frame, node, called, row, {}) for row in rows)
     length = max(part.length for part in parts)
     result = frame.walk.call(frame, node, called, [part.each for part in parts], {}) if called != NONE else CONFIG
     return Seq(None, result, length) if function is map else Seq(None, parts[0].each, max(length, truth_kind(result)))

@@ -11,7 +11,7 @@ from hookpatch_export._findings.finding import Kind
 from hookpatch_export._frames.frame import Frame
 from hookpatch_export._torch_rules.tensors import call_on_tensors
 from hookpatch_export._values.elements import as_sequence
-from hookpatch_export._values.join import join, sequence
+from hookpatch_export._values.join import concatenated, in_any_order, join, sequence
 from hookpatch_export._values.questions import content_kind, has_tensor, truth_kind
 from hookpatch_export._values.value import (
     CONFIG,
@@ -89,14 +89,9 @@ def _of_sequence(owner: Seq, name: str, args: Args) -> tuple[Value, Value]:
     items = owner.items
     match name:
         case "append" if args:
-            if items is not None and len(items) < 64:
-                return sequence([*items, args[0]]), NONE
-            return Seq(None, join([owner.each, args[0]]), owner.length), NONE
+            return concatenated(owner, sequence([args[0]])), NONE
         case "extend" if args:
-            extension = as_sequence(args[0])
-            if items is not None and extension.items is not None:
-                return sequence([*items, *extension.items]), NONE
-            return Seq(None, join([owner.each, extension.each]), max(owner.length, extension.length)), NONE
+            return concatenated(owner, as_sequence(args[0])), NONE
         case "insert" if len(args) == 2:
             if items is not None and isinstance(args[0], Known) and args[0].obj == 0:
                 return sequence([args[1], *items]), NONE
@@ -110,7 +105,11 @@ def _of_sequence(owner: Seq, name: str, args: Args) -> tuple[Value, Value]:
             return sequence([]), NONE
         case "index" | "count":
             return owner, Scalar(max(Kind.CONFIG, content_kind(owner)))
-        case "copy" | "_replace" | "reverse" | "sort":
+        case "reverse" if items is not None:
+            return sequence(items[::-1]), NONE
+        case "reverse" | "sort":
+            return in_any_order(owner), NONE
+        case "copy" | "_replace":
             return owner, owner
     return owner, UNKNOWN
 

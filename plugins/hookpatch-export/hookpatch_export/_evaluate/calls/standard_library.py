@@ -7,13 +7,14 @@ import collections
 import inspect
 import itertools
 import operator
+from functools import reduce
 from typing import Any
 
 from hookpatch_export._evaluate.calls.numeric import number_kind
 from hookpatch_export._findings.finding import Kind
 from hookpatch_export._frames.frame import Frame
 from hookpatch_export._values.elements import as_sequence, element_of
-from hookpatch_export._values.join import join, sequence
+from hookpatch_export._values.join import concatenated, join, sequence
 from hookpatch_export._values.questions import all_known, content_kind, has_tensor, objects
 from hookpatch_export._values.value import (
     CONFIG,
@@ -54,7 +55,9 @@ def call_stdlib(frame: Frame, node: ast.AST, function: Any, args: Args, named: K
         return args[0]
     if function is collections.OrderedDict or function is collections.defaultdict:
         return args[0] if args and isinstance(args[0], Table | Seq) else Table(tuple(named.items()), EMPTY)
-    if function in (collections.deque, itertools.chain, itertools.cycle, itertools.islice) and args:
+    if function is itertools.chain and args:
+        return reduce(concatenated, map(as_sequence, args))
+    if function in (collections.deque, itertools.cycle, itertools.islice) and args:
         return as_sequence(args[0])
     if function in (itertools.product, itertools.combinations) and args:
         parts = [as_sequence(arg) for arg in args]

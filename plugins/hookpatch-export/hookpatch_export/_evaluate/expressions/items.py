@@ -159,6 +159,13 @@ def set_item(owner: Value, index: Value, value: Value) -> Value:
             return Table(tuple({**dict(owner.items), index.obj: value}.items()), owner.each)
         case Table():
             return Table(owner.items, value if owner.each is None else join([owner.each, value]))
+        case Seq(items=items) if items:
+            place = index.obj if isinstance(index, Known) else None
+            if isinstance(place, int) and -len(items) <= place < len(items):
+                return sequence([*items[:place], value, *items[place:][1:]])
+            if not isinstance(place, slice):
+                return sequence(join([item, value]) for item in items)
+            return Seq(None, join([owner.each, as_sequence(value).each]), Kind.CONFIG)
         case Seq():
             return Seq(None, join([owner.each, value]), owner.length)
         case Instance():

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from hookpatch_export._findings.finding import Kind
 from hookpatch_export._frames.frame import Frame
-from hookpatch_export._values.join import join, known_start, sequence
+from hookpatch_export._values.join import concatenated, join, sequence
 from hookpatch_export._values.questions import (
     all_known,
     alternatives,
@@ -98,10 +98,7 @@ def binary(frame: Frame, node: ast.BinOp | ast.AugAssign, left: Value, right: Va
                 return operand  # True | x, False & x
             return Scalar(truth_kind(operand))
         case Seq(), Seq() if isinstance(op, ast.Add):
-            if left.items is not None and right.items is not None:
-                return sequence([*left.items, *right.items])
-            start = (*left.items, *known_start(right)) if left.items is not None else left.start
-            return Seq(None, join([left.each, right.each]), max(left.length, right.length), start)
+            return concatenated(left, right)
         case (Size(), _) | (_, Size()):
             last = right.last if isinstance(right, Size) else last_kind(right)
             return Size(max(map(content_kind, operands)), last)

@@ -64,8 +64,11 @@ def _walk_statement(frame: Frame, node: ast.stmt) -> bool:
             return walk_block(frame, node.body)
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             frame.variables[node.name] = Local(node, frame, default_values(frame, node.args))
-        case ast.Break() | ast.Continue():
-            frame.exits.append(frame.variables)
+        case ast.Break():
+            frame.breaks.append(frame.variables)
+            return False
+        case ast.Continue():
+            frame.continues.append(frame.variables)
             return False
         case ast.Import() | ast.ImportFrom():
             take_import(frame, node)
@@ -116,22 +119,29 @@ def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> bool:
     whole = as_sequence(value(frame, node.iter))
     frame.report(node.iter, "for", whole.length)
     rounds, complete = rounds_of(whole)
-    outer, frame.exits = frame.exits, []
+    outer = frame.breaks, frame.continues
+    frame.breaks = []
     before = frame.variables
     for variable in rounds:
         start = dict(frame.variables)
         assign(frame, node.target, variable)
-        walk_block(frame, node.body)
-        frame.variables = join_variables([start, frame.variables, *frame.exits], whole.length)
-        frame.exits = []
-    if not complete:
-        frame.variables = join_variables([before, frame.variables], whole.length)
-    frame.exits = outer
+        frame.continues = []
+        ends = [frame.variables] if walk_block(frame, node.body) else []
+        ends += frame.continues
+        if complete and frame.breaks and not ends:  # the loop ends in this round
+            frame.variables = frame.breaks.pop()
+            break
+        # With all rounds known, what a round leaves is what the next one begins with.
+        frame.variables = join_variables(ends if complete and ends else [start, *ends], whole.length)
+    ends = [frame.variables, *frame.breaks] if complete else [before, frame.variables, *frame.breaks]
+    frame.variables = join_variables(ends, whole.length)
+    frame.breaks, frame.continues = outer
     return walk_block(frame, node.orelse)
 
 
 def _while(frame: Frame, node: ast.While) -> bool:
-    outer, frame.exits = frame.exits, []
+    outer = frame.breaks, frame.continues
+    frame.breaks, frame.continues = [], []
     ends = []
     endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
     for _ in range(2):
@@ -145,10 +155,10 @@ def _while(frame: Frame, node: ast.While) -> bool:
         frame.variables = narrowed(frame, node.test, True)
         start = frame.variables
         walk_block(frame, node.body)
-        ends += frame.exits
-        frame.exits = []
+        ends += [*frame.breaks, *frame.continues]
+        frame.breaks, frame.continues = [], []
         frame.variables = join_variables([start, frame.variables], kind)
-    frame.exits = outer
+    frame.breaks, frame.continues = outer
     frame.variables = join_variables([*ends, frame.variables])
     return walk_block(frame, node.orelse)
 
