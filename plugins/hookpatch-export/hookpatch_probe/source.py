@@ -103,7 +103,11 @@ def _read(node: ast.AST, names: Mapping[str, Any], owner: Any, questions: Asked)
     if {"dtype", "bool"} <= words:  # x.dtype == torch.bool
         questions.kinds[torch.bool] = None
     compares_inputs = not numbers and isinstance(node.ops[0], ast.Eq | ast.NotEq)
-    questions.alike |= compares_inputs
+    parts = [part for side in sides for part in ast.walk(side)]
+    subtracts = any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub) for part in parts)
+    questions.alike |= compares_inputs or (
+        subtracts and bool(words.intersection(_VALUES))
+    )  # (x - y).abs().max() < 1e-3
     questions.shapes |= compares_inputs and all(any(word in _SIZES for word in _words(side)) for side in sides)
     for _, number in numbers:
         if words.intersection(_RANKS) or len(numbers) == len(sides):

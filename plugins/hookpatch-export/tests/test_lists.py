@@ -77,6 +77,7 @@ DECIDED = {
         "for layer in self.layers:\n    made.append(x)\nfor row in x:\n    made.append(row)",
         "shape",
     ),
+    "keywords of a filtered dict": ("made = parts(**{name: p for name, p in given.items() if p.max() > 0})", "config"),
     "the keys of a dict": ("made = {name: p for name, p in given.items() if p.max() > 0}", "config"),
 }
 

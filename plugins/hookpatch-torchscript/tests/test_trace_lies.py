@@ -37,6 +37,11 @@ class SameAsOther(nn.Module):
         return x * 3 if torch.equal(x, y) else x + y  # lost
 
 
+class NearOther(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x * 3 if (x - y).abs().max() < 1e-3 else x + y  # lost
+
+
 class AboveVocabulary(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         return ids % 50 * 2 if ids.max() >= 50 else ids * 2  # lost
@@ -136,6 +141,7 @@ LIES: dict[type[nn.Module], tuple[Tensor, ...]] = {
     Square: (ROWS,),
     PadToEight: (torch.cat([ROWS, ROWS], 1),),
     SameAsOther: (ROWS, ROWS + 1),
+    NearOther: (ROWS, ROWS + 1),
     AboveVocabulary: (torch.tensor([1, 2, 3, 4]),),
     ByLengths: (ROWS, torch.tensor([2, 4, 1])),
     OfIntType: (torch.tensor([1, 2, 3], dtype=torch.int32),),

@@ -9,9 +9,11 @@ from typing import Any, Final
 from hookpatch_export._findings.finding import Kind
 from hookpatch_export._values.questions import alternatives, has_tensor, is_none, truth_kind
 from hookpatch_export._values.value import (
+    ANY,
     EMPTY,
     PLAIN,
     Choice,
+    Keywords,
     Known,
     Scalar,
     Seq,
@@ -137,6 +139,11 @@ def in_any_order(whole: Seq) -> Seq:
     """Return a tuple or list of as many items, in an order that is not known."""
     items = whole.items
     return Seq(None if items is None else (whole.each,) * len(items), whole.each, whole.length)
+
+
+def table_of(named: Keywords) -> Table:
+    """Return the dict of a call's keyword arguments."""
+    return Table(tuple((name, value) for name, value in named.items() if name != ANY), named.get(ANY))
 
 
 def map_alternatives(value: Value, function: Callable[[Value], Value]) -> Value:

@@ -198,6 +198,7 @@ Value: TypeAlias = (
 Args: TypeAlias = Sequence[Value]  # the positional arguments of a call
 Keywords: TypeAlias = Mapping[str, Value]  # the keyword arguments of a call
 
+ANY: Final = "**"  # the keyword of the values of a dict whose keys are not known, given with two stars
 NONE: Final = Known(None)
 SAFE: Final = Scalar(Kind.SAFE)
 CONFIG: Final = Scalar(Kind.CONFIG)

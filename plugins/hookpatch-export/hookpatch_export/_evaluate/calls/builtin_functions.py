@@ -13,6 +13,7 @@ from hookpatch_export._evaluate.expressions.attributes import attribute
 from hookpatch_export._findings.finding import Kind
 from hookpatch_export._frames.frame import Frame
 from hookpatch_export._values.elements import as_sequence, element_of
+from hookpatch_export._values.join import join, table_of
 from hookpatch_export._values.questions import content_kind
 from hookpatch_export._values.value import (
     EMPTY,
@@ -67,7 +68,7 @@ def call_builtin(frame: Frame, node: ast.AST, function: Any, args: Args, named: 
     if function is dict:
         if args and not isinstance(args[0], Table):
             return _dict_of(frame, node, args[0])
-        return _merged(args[0], named) if args and isinstance(args[0], Table) else Table(tuple(named.items()))
+        return _merged(args[0], table_of(named)) if args and isinstance(args[0], Table) else table_of(named)
     if function in (any, all):
         return any_or_all(frame, node, function, args)
     if function in (min, max, sum, abs, divmod, pow) or function in _NUMBERS:
@@ -102,5 +103,6 @@ def _dict_of(frame: Frame, node: ast.AST, pairs: Value) -> Table:
     return Table((), pair.items[1] if pair.items is not None and len(pair.items) == 2 else pair.each)
 
 
-def _merged(table: Table, named: Keywords) -> Table:
-    return Table(tuple({**dict(table.items), **named}.items()), table.each)
+def _merged(first: Table, second: Table) -> Table:
+    each = [table.each for table in (first, second) if table.each is not None]
+    return Table(tuple({**dict(first.items), **dict(second.items)}.items()), join(each) if each else None)

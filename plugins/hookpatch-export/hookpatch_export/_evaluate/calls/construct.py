@@ -14,7 +14,7 @@ from hookpatch_export._findings.finding import Kind
 from hookpatch_export._frames.frame import Frame
 from hookpatch_export._frames.source import belongs_to_python, belongs_to_torch
 from hookpatch_export._values.elements import as_sequence
-from hookpatch_export._values.join import join
+from hookpatch_export._values.join import join, table_of
 from hookpatch_export._values.questions import is_function
 from hookpatch_export._values.value import (
     UNKNOWN,
@@ -99,8 +99,10 @@ def _fill(instance: Instance, cls: type, args: Args, named: Keywords) -> None:
     except (TypeError, ValueError):
         parameters = []
     names = [parameter.name for parameter in parameters]
-    for name, value in [*zip(names, args, strict=False), *named.items()]:
+    given = table_of(named)
+    for name, value in [*zip(names, args, strict=False), *given.items]:
         instance.attributes[name] = value
     for parameter in parameters:
         if parameter.name not in instance.attributes and parameter.default is not parameter.empty:
-            instance.attributes[parameter.name] = value_of(parameter.default)
+            default = value_of(parameter.default)
+            instance.attributes[parameter.name] = default if given.each is None else join([default, given.each])

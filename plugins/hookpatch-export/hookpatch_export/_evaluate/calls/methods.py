@@ -11,7 +11,7 @@ from hookpatch_export._findings.finding import Kind
 from hookpatch_export._frames.frame import Frame
 from hookpatch_export._torch_rules.tensors import call_on_tensors
 from hookpatch_export._values.elements import as_sequence
-from hookpatch_export._values.join import concatenated, in_any_order, join, sequence
+from hookpatch_export._values.join import concatenated, in_any_order, join, sequence, table_of
 from hookpatch_export._values.questions import content_kind, has_tensor, truth_kind
 from hookpatch_export._values.value import (
     CONFIG,
@@ -145,9 +145,9 @@ def _of_table(owner: Table, name: str, args: Args, named: Keywords) -> tuple[Val
                 return owner, sequence(values)
             return owner, Seq(None, join([*values, owner.each]), Kind.CONFIG)
         case "update":
-            updates: dict[Any, Value] = dict(named)
+            updates: dict[Any, Value] = {}
             each_value = owner.each
-            for arg in args:
+            for arg in (*args, table_of(named)):
                 if isinstance(arg, Table):
                     updates.update(arg.items)
                     each_value = arg.each if each_value is None else each_value

@@ -18,7 +18,9 @@ from hookpatch_export._values.join import join
 from hookpatch_export._values.questions import alternatives, content_kind, has_tensor, truth_kind
 from hookpatch_export._values.tensor_sizes import values_of
 from hookpatch_export._values.value import (
+    ANY,
     CONFIG,
+    EMPTY,
     PLAIN,
     UNKNOWN,
     Known,
@@ -139,6 +141,8 @@ def _call(frame: Frame, node: ast.Call) -> Value:
             for table in alternatives(argument):
                 if isinstance(table, Table):
                     named.update((key, entry) for key, entry in table.items if isinstance(key, str))
+                    if table.each not in (None, EMPTY):
+                        named[ANY] = join([table.each, *([named[ANY]] if ANY in named else [])])
     return frame.walk.call(frame, node, value(frame, node.func), args, named)
 
 

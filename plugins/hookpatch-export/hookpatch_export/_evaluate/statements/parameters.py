@@ -8,7 +8,7 @@ from types import FunctionType
 
 from hookpatch_export._findings.finding import Kind
 from hookpatch_export._values.join import join
-from hookpatch_export._values.value import EMPTY, UNKNOWN, Args, Keywords, Seq, Table, Value, value_of
+from hookpatch_export._values.value import ANY, EMPTY, UNKNOWN, Args, Keywords, Seq, Table, Value, value_of
 
 
 def bind(arguments: ast.arguments, args: Args, named: Keywords, defaults: Mapping[str, Value]) -> dict[str, Value]:
@@ -22,16 +22,21 @@ def bind(arguments: ast.arguments, args: Args, named: Keywords, defaults: Mappin
     """
     positional = [parameter.arg for parameter in (*arguments.posonlyargs, *arguments.args)]
     unbound = dict(named)
+    any_value = unbound.pop(ANY, None)
     variables = dict(zip(positional, args, strict=False))
     for name in [*positional[len(variables) :], *(parameter.arg for parameter in arguments.kwonlyargs)]:
-        variables[name] = unbound.pop(name) if name in unbound else defaults.get(name, UNKNOWN)
+        if name in unbound:
+            variables[name] = unbound.pop(name)
+        else:
+            default = defaults.get(name, UNKNOWN)
+            variables[name] = default if any_value is None else join([default, any_value])
     for name in positional:
         unbound.pop(name, None)
     if arguments.vararg is not None:
         surplus = args[len(positional) :]
         variables[arguments.vararg.arg] = Seq(tuple(surplus), join(surplus) if surplus else EMPTY)
     if arguments.kwarg is not None:
-        variables[arguments.kwarg.arg] = Table(tuple(unbound.items()))
+        variables[arguments.kwarg.arg] = Table(tuple(unbound.items()), any_value)
     return variables
 
 
