@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.signatures import takes
 from hookpatch._engine.lock.compare import difference
 from hookpatch._engine.lock.fingerprint import OF_MODULE, Fingerprint, of_slot
@@ -99,15 +100,27 @@ def _check_patch(requested: Requested, outcome: Outcome) -> _PatchCheck:
     if patch.is_rule:
         fingerprint = Fingerprint("a rule", *release, members=tuple(sorted(match.address for match in outcome.matches)))
     elif outcome.state != "waiting" and outcome.error != "TargetNotFound" and is_addressed(patch):
-        slot = None
-        if patch.target is not None:
-            slot = seen_from(patch.target, imports.loaded(patch.module) if patch.module else None, requested.owner)
-            value = beneath(slot)
-            if patch.expects and takes(inner(value), binds(slot, value)) is None:
-                warnings = (*warnings, "it has no signature: hookpatch cannot check the arguments of the patch")
-        fingerprint = OF_MODULE if slot is None else of_slot(slot)
-        fingerprint = replace(fingerprint, distribution=release[0], version=release[1])
+        try:
+            fingerprint, warnings = _fingerprint(requested, release, warnings)
+        except Exception as error:
+            if outcome.state == "applied" or is_interrupt(error):
+                raise  # else the outcome has the error
     return _PatchCheck(requested, outcome, release, fingerprint, warnings)
+
+
+def _fingerprint(
+    requested: Requested, release: tuple[str, str], warnings: tuple[str, ...]
+) -> tuple[Fingerprint, tuple[str, ...]]:
+    """Return the fingerprint of a patch's target, and the warnings."""
+    patch, slot = requested.patch, None
+    if patch.target is not None:
+        slot = seen_from(patch.target, imports.loaded(patch.module) if patch.module else None, requested.owner)
+        value = beneath(slot)
+        if patch.expects and takes(inner(value), binds(slot, value)) is None:
+            warnings = (*warnings, "it has no signature: hookpatch cannot check the arguments of the patch")
+    fingerprint = OF_MODULE if slot is None else of_slot(slot)
+    fingerprint = replace(fingerprint, distribution=release[0], version=release[1])
+    return fingerprint, warnings
 
 
 def _checked(address: str, checks: Sequence[_PatchCheck], lock: Lock | None) -> Checked:

@@ -241,7 +241,9 @@ def plan_of(
         if outcomes[index].state == "waiting" and presences[request.patch.module].installed is not False
     ]
     if to_look:
-        looked = [outcome for of_item in outcomes_of(items, options, lock, look) for outcome in of_item]
+        imported = {request.patch.module for request, here in zip(requests, is_here, strict=True) if here}
+        by_item = outcomes_of(items, options, lock, look, [name for name in imported if name is not None])
+        looked = [outcome for of_item in by_item for outcome in of_item]
         for index in to_look:
             adder = looked[added_by.get(index, index)]
             if looked[index].error == "TargetNotFound" and adder.state == "waiting":

@@ -176,15 +176,15 @@ def _import_matching(module: str, on_import: Callable[[str], object]) -> Outcome
     """
     if "*" not in module:
         on_import(module)
-        return _import(module)
+        return import_or_outcome(module)
     names = matching_modules(module)
     for name in names:
         on_import(name)
-        _import(name)
+        import_or_outcome(name)
     return None if names else Outcome("waiting", f"there is no module {module}", "ModuleNotFoundError")
 
 
-def _import(module: str) -> Outcome | None:
+def import_or_outcome(module: str) -> Outcome | None:
     """Import a module; return the outcome of a failed import, else None."""
     try:
         import_module(module)

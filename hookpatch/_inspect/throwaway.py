@@ -23,7 +23,7 @@ from hookpatch._bootstrap.selection import Selection
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._inspect import cache
 from hookpatch._inspect.cache import LookOptions
-from hookpatch._inspect.rehearsal import MatchOutcome, Outcome, rehearse
+from hookpatch._inspect.rehearsal import MatchOutcome, Outcome, import_or_outcome, rehearse
 from hookpatch._plugins import notify
 from hookpatch._processes.payload import Item, NotCarried, pack, unpacked
 from hookpatch._session.ledger import Requested
@@ -48,10 +48,15 @@ def outcomes_of(
     options: Mapping[str, Mapping[str, Any]],
     lock: tuple[str, OnDrift] | None,
     look: LookOptions,
+    imported: Sequence[str] = (),
 ) -> list[list[Outcome]]:
-    """Return the outcomes of the patches of each item, as one selection: a plugin with its patches, or a patch."""
+    """Return the outcomes of the patches of each item, as one selection: a plugin with its patches, or a patch.
+
+    ``imported``: the modules that are imported before the session is opened.
+    """
     payload = pack([item for item, _ in items], options, "inherit", "process", False)
     task = {"path": [*map(os.fspath, sys.path)], "items": [piece.text for piece in payload.pieces], "lock": lock}
+    task["imported"] = sorted(imported)
     key = cache.key_of(task)
     results = None if look.anew else cache.find(key)
     if results is None and look.imports and payload.pieces:
@@ -142,6 +147,9 @@ def main(task: Mapping[str, Any]) -> None:
         also = [] if host is None else [SessionPart(partial(notify.listen, host=host), notify.listen_no_longer)]
         flat = [request for requests in loaded if not isinstance(requests, str) for request in requests]
         drift = load_drift(task["lock"])
+        for name in task["imported"]:
+            write(**{"while": f" while it imported {name}"})
+            import_or_outcome(name)
         outcomes = iter(rehearse(flat, also, drift, lambda name: write(**{"while": f" while it imported {name}"})))
         results = [requests if isinstance(requests, str) else [next(outcomes) for _ in requests] for requests in loaded]
         write(results=results, files=cache.files())

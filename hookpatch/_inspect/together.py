@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from types import MemberDescriptorType
 from typing import Any, Final, TypeAlias, final
 
 from hookpatch._bootstrap import imports
@@ -13,8 +14,10 @@ from hookpatch._engine.patch.patch import NOT_NEEDED, Patch
 from hookpatch._engine.site.layer import Layer, lost, lost_beneath
 from hookpatch._engine.site.order import hidden_by
 from hookpatch._engine.site.sites import site_of
+from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
-from hookpatch._engine.slots.slot import Slot
+from hookpatch._engine.slots.item import ItemSlot
+from hookpatch._engine.slots.slot import Slot, along_mro, mro
 from hookpatch._inspect.dry_run import by_target, by_version
 from hookpatch._inspect.rehearsal import Outcome, with_matches
 from hookpatch._session.additions import additions, behind_additions
@@ -155,21 +158,48 @@ class _Layers:
 
 
 def _met_elsewhere(rows: Iterable[tuple[Requested, Outcome]]) -> set[tuple[Any, ...]]:
-    """Return the keys of the slots of patches that meet another patch of the same target in another slot.
+    """Return the keys of the slots of patches at which only a child process can look.
 
-    A patch of instances has slots in several objects. An edit of a slot is refused beside patches in place.
+    A patch of instances has slots in several objects. An edit of a slot is refused beside patches in place. A subclass
+    inherits the value of another patch. Or the code of an owner decides whether a value is stored.
     """
-    by_slot: dict[tuple[Any, ...], list[tuple[Patch, Slot]]] = {}
+    by_slot: dict[tuple[Any, ...], list[tuple[Patch, Slot, Slot]]] = {}
+    met: set[tuple[Any, ...]] = set()
     for request, outcome in rows:
         if outcome.slot is not None and outcome.place is not None:
-            by_slot.setdefault(outcome.slot.key, []).append((request.patch, outcome.place))
-    met: set[tuple[Any, ...]] = set()
+            by_slot.setdefault(outcome.slot.key, []).append((request.patch, outcome.slot, outcome.place))
+            if request.patch.module is not None and _is_stored_by_code(outcome.place):
+                met.add(outcome.place.key)
     for of_slot in by_slot.values():
-        keys = {place.key for _, place in of_slot}
-        is_elsewhere = len(of_slot) > 1 and any(_is_of_instances(patch) for patch, _ in of_slot)
-        if is_elsewhere or (len(keys) > 1 and any(patch.verb == "edit" for patch, _ in of_slot)):
+        keys = {place.key for _, _, place in of_slot}
+        is_elsewhere = len(of_slot) > 1 and any(_is_of_instances(patch) for patch, *_ in of_slot)
+        if is_elsewhere or (len(keys) > 1 and any(patch.verb == "edit" for patch, *_ in of_slot)):
             met |= keys
+        for others in by_slot.values():
+            if _inherits(of_slot[0][1], others[0][1]):
+                met |= keys | {place.key for _, _, place in others}
     return met
+
+
+def _inherits(slot: Slot, other: Slot) -> bool:
+    """Return True if the class of a slot may inherit the value of another slot."""
+    if not (isinstance(slot, AttributeSlot) and isinstance(other, AttributeSlot) and slot.name == other.name):
+        return False
+    return slot.in_class is not None and any(other.in_class is base for base in mro(slot.in_class)[1:])
+
+
+def _is_stored_by_code(slot: Slot) -> bool:
+    """Return True if the owner's code, or the interpreter for a special attribute, decides about a new value."""
+    if isinstance(slot, ItemSlot):
+        return not isinstance(slot.owner, dict) and type(slot.owner) is not list
+    if not isinstance(slot, AttributeSlot) or slot.is_plain:
+        return False
+    kind = type(slot.owner)
+    member = along_mro(kind, slot.name)
+    is_stored = bool(kind.__dictoffset__) and not hasattr(type(member), "__set__")
+    if not (is_stored or type(member) is MemberDescriptorType):
+        return True
+    return along_mro(kind, "__setattr__") is not vars(object)["__setattr__"]
 
 
 def _is_of_instances(patch: Patch) -> bool:

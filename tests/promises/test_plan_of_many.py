@@ -19,7 +19,7 @@ import hookpatch
 from hookpatch import Patch
 from hookpatch._engine.lock.lockfile import Lock, write_lock
 from hookpatch._inspect.cache import LookOptions
-from hookpatch._inspect.check import lockable
+from hookpatch._inspect.check import check, lockable
 from hookpatch._inspect.plan import Plan, plan_of
 from hookpatch._inspect.rehearsal import rehearse, with_matches
 from hookpatch._session.ledger import Requested
@@ -222,6 +222,7 @@ def test_pairs_that_were_planned_otherwise(is_imported: bool, values: Any) -> No
         ("class", ("edit", "edit the slot")),
         ("function", ("add if absent", "remove")),
         ("function", ("wrap everywhere", "edit the slot")),
+        ("function", ("rule", "add a number")),
     ]
     assert _wrong(cells, values, is_imported) == {}
 
@@ -308,3 +309,38 @@ def test_patches_of_an_open_session(values: Any) -> None:
         ]
         with pytest.raises(hookpatch.errors.TargetRefused, match="holds an int, which cannot be called"):
             hookpatch.active(wrap).open()
+
+
+OWNERS: Final = """
+import enum
+def f(x, y=0): return x
+class Sealed:
+    def __init__(self): object.__setattr__(self, "f", f)
+    def __setattr__(self, name, value): raise RuntimeError("sealed")
+class Slotted:
+    __slots__ = ("a",)
+class Colour(enum.Enum): RED = 1
+class Base:
+    def m(self, x=1): return x
+class Sub(Base): pass
+sealed, slotted, pair = Sealed(), Slotted(), (1, 2)
+"""
+
+
+def test_owners_and_heirs(values: Any, write_module: Callable[[str, str], Path]) -> None:
+    """The owner's code refuses a value, a subclass inherits what another patch puts; and check has a row for each."""
+    write_module("many_vendor", OWNERS)
+    selections = [
+        [hookpatch.wrap("many_vendor:sealed.f", values.loud)],
+        [hookpatch.replace("many_vendor:slotted.b", 1, add=True)],
+        [hookpatch.replace("many_vendor:Colour.RED", 2)],
+        [hookpatch.replace("many_vendor:f.__name__", 2)],
+        [hookpatch.replace("many_vendor:pair[0]", 2)],
+        [hookpatch.remove("many_vendor:Base.m"), hookpatch.wrap("many_vendor:Sub.m", values.loud)],
+        [hookpatch.replace("many_vendor:Base.m", 5), hookpatch.wrap("many_vendor:Sub.m", values.loud)],
+    ]
+    for patches in selections:
+        assert (patches, _differences(patches, is_imported=True)) == (patches, [])
+        checked = check(map(Requested, patches))
+        assert (patches, checked[-1].severity) == (patches, 2)
+        sys.modules.pop("many_vendor", None)
