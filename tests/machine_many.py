@@ -1,8 +1,7 @@
 """A state machine of patches for many places: rules, edits, modules and instances, beside patches of the same slots.
 
 Foreign code wraps, replaces and deletes the same slots, gives an instance another class, and executes the modules anew.
-After each step the objects in the slots and the answers of all calls agree with `model.py`. At the end all modules and
-instances are compared with their start.
+After each step slots and answers are those of `model.py`; at the end all modules and instances are as at their start.
 """
 
 from __future__ import annotations
