@@ -289,3 +289,41 @@ def test_a_dead_instance_needs_no_patch_on_torch(make_module: Callable[[str, str
             if not is_kept:
                 del wrapper
         assert not is_kept or wrapper() == 1
+
+
+@pytest.mark.parametrize("name", ["forward", "scaled"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_compiled_code_runs_the_patches_of_a_model_and_of_its_class(
+    make_module: Callable[[str, str], ModuleType], name: str, is_first: bool
+) -> None:
+    """The class is patched after, or before, the method that one model inherits; the code was compiled before both."""
+    module: Any = make_module(
+        "vendor_of_model",
+        """
+        import torch
+
+        class Model(torch.nn.Module):
+            def forward(self, x):
+                return self.scaled(x)
+
+            @staticmethod
+            def scaled(x):
+                return x + 1
+
+        model = Model()
+        """,
+    )
+    torch = module.torch
+    # Dynamo cannot bind another static method of the class, looked up anew, without a graph break.
+    compiled = torch.compile(module.model, backend="eager", fullgraph=name == "forward")
+    zero = torch.zeros(1)
+    assert compiled(zero).item() == 1
+    of_model = hookpatch.wrap(f"vendor_of_model:model.{name}", lambda wrapped, _, args, kwargs: wrapped(*args) * 10)
+    of_class = hookpatch.wrap(f"vendor_of_model:Model.{name}", lambda wrapped, _, args, kwargs: wrapped(*args) + 100)
+    first, second = (of_model, of_class) if is_first else (of_class, of_model)
+    with hookpatch.active(first, children="local"):
+        assert compiled(zero).item() == (10 if is_first else 101)
+        with hookpatch.active(second, children="local"):
+            assert compiled(zero).item() == 1010
+        assert compiled(zero).item() == (10 if is_first else 101)
+    assert compiled(zero).item() == 1

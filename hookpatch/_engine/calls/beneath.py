@@ -28,6 +28,8 @@ def looking_up(look_up: Callable[[Any, Any], Any] | None, like: FunctionType) ->
     """Return a function that calls a callable looked up at each call, like ``like``; without a look-up ``like``."""
     if look_up is None:
         return like
+    with suppress(AttributeError):  # the class has lost the name just now
+        look_up(like, None)  # once: Dynamo traces a further look-up of the same value alone
 
     def below(*args: Any, **kwargs: Any) -> Any:
         return look_up(like, None)(*args, **kwargs)
