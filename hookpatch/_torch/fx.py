@@ -10,6 +10,8 @@ from typing import Any, Final, cast
 
 from hookpatch._engine.calls.signatures import PACKED
 from hookpatch._engine.calls.trampoline import is_changed_in_place, is_trampoline, needs_the_call
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._torch import needed
 from hookpatch.errors import BypassError
 
 _TRACE: Final = "torch.fx.symbolic_trace"
@@ -21,10 +23,17 @@ def trace(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
 
     Raises:
         BypassError: the function collects arguments, and fx gives all of ``*args`` as one input; or a ``default`` is
-            on, and fx gives every argument; or a patch asks for the caller, and fx is the caller.
+            on, and fx gives every argument; or a patch asks for the caller, and fx is the caller; or the model itself
+            has a patched method, and fx takes the method of the class.
     """
 
     def create(root_fn: Any, is_module: bool, concrete_args: Any = None) -> Any:
+        slot = AttributeSlot(instance.root, instance.traced_func_name)
+        passed = [site for site in list(needed.sites) if is_module and site.slot.key == slot.key]
+        for layer in (layer for site in passed for layer in site.layers):
+            problem = f"the tracer takes {slot.name} of the class, past the patch of this model"
+            way = f"patch 'module:Class().{slot.name}' with of=, or trace the model outside of the block"
+            raise BypassError(layer.patch.address, _TRACE, f"{problem}; {way}")
         unwrapped = inspect.unwrap(root_fn)
         if type(unwrapped) is FunctionType and (is_trampoline(unwrapped) or is_changed_in_place(unwrapped)):
             parameters = inspect.signature(unwrapped).parameters.values()

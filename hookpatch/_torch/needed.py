@@ -72,16 +72,21 @@ def needs_of(site: Site) -> set[str]:
     function = original(site)
     if type(function) is FunctionType and DISPATCH in function.__code__.co_names:
         needs.add(f"{function.__module__}:{DISPATCH}")
-    if of_module or (type(function) is FunctionType and "torch" in function.__globals__):
+    if of_module or is_of_model(slot) or (type(function) is FunctionType and "torch" in function.__globals__):
         needs.add(TRACED)
     return needs
 
 
 def is_of_instance(site: Site) -> bool:
     """Return True for one of our functions in the ``__dict__`` of a torch module."""
-    if not isinstance(site.slot, AttributeSlot) or site.slot.in_class is not None or not site.stand_ins:
+    return bool(site.stand_ins) and is_of_model(site.slot)
+
+
+def is_of_model(slot: Slot) -> bool:
+    """Return True for an attribute of one torch module, not of a class."""
+    if not isinstance(slot, AttributeSlot) or slot.in_class is not None:
         return False
-    return any((cls.__module__, cls.__name__) in NOT_COMPILED for cls in mro(type(site.slot.owner)))
+    return any((cls.__module__, cls.__name__) in NOT_COMPILED for cls in mro(type(slot.owner)))
 
 
 def original(site: Site) -> Any:

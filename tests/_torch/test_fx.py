@@ -111,6 +111,38 @@ def test_patched_function_that_collects_arguments_is_refused(vendor: ModuleType,
     assert "getitem" in symbolic_trace(vendor.Collects()).code
 
 
+@pytest.mark.parametrize("verb", [hookpatch.wrap, hookpatch.replace, hookpatch.derive, hookpatch.inject])
+def test_patch_of_one_model_is_refused_where_the_class_is_traced(vendor: ModuleType, verb: Any) -> None:
+    """fx takes the method of the class, and would go past the patch of one object."""
+    from torch.fx import symbolic_trace
+
+    vendor.net, vendor.other = vendor.Net(), vendor.Net()
+    change = {"by": 3.0} if verb is hookpatch.inject else {}
+    given = {hookpatch.wrap: [hundred_more], hookpatch.replace: [abs], hookpatch.derive: [lambda original: abs]}
+    with hookpatch.active(verb("vendor:net.forward", *given.get(verb, []), **change)):
+        with pytest.raises(BypassError) as raised:
+            symbolic_trace(vendor.net)
+        assert inputs(symbolic_trace(vendor.other)) == inputs(symbolic_trace(vendor.Net()))
+    assert str(raised.value) == (
+        "torch.fx.symbolic_trace would go past the patch of vendor:net.forward by hookpatch: the tracer takes forward "
+        "of the class, past the patch of this model; patch 'module:Class().forward' with of=, or trace the "
+        "model outside of the block"
+    )
+    assert inputs(symbolic_trace(vendor.net)) == inputs(symbolic_trace(vendor.other))
+
+
+@pytest.mark.parametrize("verb", [hookpatch.wrap, hookpatch.inject])
+def test_patch_of_the_instances_of_one_model_is_traced(vendor: ModuleType, verb: Any) -> None:
+    import torch
+    from torch.fx import symbolic_trace
+
+    net, other = vendor.Net(), vendor.Net()
+    given, change = ([hundred_more], {}) if verb is hookpatch.wrap else ([], {"plus": 101.0})
+    with hookpatch.active(verb("vendor:Net().forward", *given, of=net, **change)):
+        assert torch.equal(symbolic_trace(net)(torch.ones(2)), torch.full((2,), 103.0))
+        assert torch.equal(symbolic_trace(other)(torch.ones(2)), torch.full((2,), 3.0))
+
+
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 def test_function_of_torch_runs_its_patch_once(reach: Any) -> None:
     """The code of a graph finds functions of torch by name, where the patch stands."""
