@@ -19,7 +19,7 @@ import pytest
 import hookpatch
 from hookpatch import errors
 from hookpatch._engine.patch.steps import is_looked_up_in_class
-from hookpatch._inspect.dry_run import by_target
+from hookpatch._inspect.together import outcomes_here
 from hookpatch._session.ledger import Requested
 
 
@@ -120,7 +120,7 @@ def test_a_special_method_of_an_object_is_said_to_be_looked_up_in_the_class(spec
     special.thing = special.Class()
     before = use(special.thing)
     patch = VERBS[verb](f"special:thing.{name}", new)
-    (planned,) = by_target(Requested(patch, None), None).warnings
+    (planned,) = outcomes_here([Requested(patch, None)], [True], None)[0].warnings
     assert planned == (
         f"Python looks '{name}' up in the class, not in an object: only a call written `x.{name}` is patched; "
         f"patch special:Class.{name}"

@@ -12,7 +12,7 @@ from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.originals import beneath
 from hookpatch._engine.slots.referrers import classes
-from hookpatch._engine.slots.slot import along_mro, mro
+from hookpatch._engine.slots.slot import ABSENT, along_mro, mro
 
 IsMeant: TypeAlias = Callable[[Any], bool]
 _MANY: Final = 16  # with more classes a loop beats gc.get_referrers, which compares each reference with each class
@@ -219,6 +219,7 @@ class Owners:
 
 def is_method(cls: type, name: str) -> bool:
     """Return True if instances of a class have a name as a method, which gets the instance at each call."""
-    member, original = along_mro(cls, name), beneath(AttributeSlot(cls, name))  # our proxy of a callable object binds
+    member, original = along_mro(cls, name), beneath(AttributeSlot(cls, name))
     is_other = isinstance(member, (staticmethod, classmethod, type))
-    return not is_other and callable(member) and all(hasattr(type(value), "__get__") for value in (member, original))
+    binding = member if original is ABSENT else original  # our proxy of a callable object binds, too
+    return not is_other and callable(member) and hasattr(type(binding), "__get__")

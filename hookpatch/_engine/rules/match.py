@@ -17,10 +17,11 @@ from hookpatch._engine.slots.item import ItemSlot
 from hookpatch._engine.slots.lazy import is_lazy
 from hookpatch._engine.slots.originals import originals, own_beneath
 from hookpatch._engine.slots.resolve import MISSING, follow
-from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner
+from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner, mro
 from hookpatch.errors import ApplyError
 
 ALIAS: Final = "is defined in"
+INHERITED: Final = "is inherited"
 NOT_THERE: Final = "is not there"
 ADDED: Final = "is added by a patch"
 
@@ -83,6 +84,8 @@ def modules_of(rule: Target) -> list[tuple[str, ModuleType]]:
 def matches_in(rule: Target, name: str, module: ModuleType, add: bool = False) -> Iterator[Match]:
     """Yield the slots of a module matched by a rule, and the near misses: slots with all parts matching except one.
 
+    An entry that inherits from a matched class is a near miss: a call would run the patch twice.
+
     Args:
         rule: the address.
         name: the name of the module.
@@ -91,7 +94,10 @@ def matches_in(rule: Target, name: str, module: ModuleType, add: bool = False) -
     """
     pattern = rule.module or ""
     walk = _Walk(pattern, add)
-    yield from walk.along(module, _Way(name, module, (), tuple(stars(pattern, name))), rule.steps)
+    found = [*walk.along(module, _Way(name, module, (), tuple(stars(pattern, name))), rule.steps)]
+    keys = {match.key for match in found if not match.problem}
+    for match in found:
+        yield match._replace(problem=INHERITED) if walk.inherited.get(match.key) in keys else match
 
 
 def addresses_of(rule: Target) -> list[str]:
@@ -134,6 +140,7 @@ class _Walk:
     def __init__(self, pattern: str, add: bool) -> None:
         self._pattern: Final = pattern
         self._add: Final = add
+        self.inherited: Final[dict[tuple[Any, ...], tuple[Any, ...]]] = {}  # the key of a slot to that of its class
 
     def along(self, holder: Any, way: _Way, steps: Sequence[Step]) -> Iterator[Match]:
         """Yield the matches to which the steps lead from an object."""
@@ -212,11 +219,14 @@ class _Walk:
         if own is not ABSENT or (self._add and isinstance(holder, (ModuleType, type))):
             yield way.match(slot.key, own)
             return
-        if _is_of_entry(holder, way) and along_mro(type(holder), getattr(step, "name", "")) is not ABSENT:
+        name = getattr(step, "name", "")
+        if _is_of_entry(holder, way) and along_mro(type(holder), name) is not ABSENT:
+            slots = [AttributeSlot(cls, name) for cls in mro(type(holder))]
+            self.inherited[slot.key] = next(of_class.key for of_class in slots if own_beneath(of_class) is not ABSENT)
             yield way.match(slot.key, ABSENT)
             return
-        is_inherited = isinstance(holder, type) and along_mro(holder, getattr(step, "name", "")) is not ABSENT
-        yield way.match(slot.key, ABSENT, "is inherited" if is_inherited else NOT_THERE)
+        is_inherited = isinstance(holder, type) and along_mro(holder, name) is not ABSENT
+        yield way.match(slot.key, ABSENT, INHERITED if is_inherited else NOT_THERE)
 
 
 def _is_of_entry(holder: Any, way: _Way) -> bool:

@@ -17,7 +17,7 @@ import pytest
 
 import hookpatch
 from hookpatch import Target
-from hookpatch._inspect.dry_run import by_target
+from hookpatch._inspect.together import outcomes_here
 from hookpatch._session.ledger import Requested
 
 MakeModule = Callable[[str, str], ModuleType]
@@ -267,7 +267,7 @@ def test_what_a_proxy_of_a_class_refuses_names_hookpatch_or_is_reported(
     call, error = REFUSED[use]
     patch = hookpatch.wrap("callables:Model", _through, reach=reach)
     call(callables)
-    (planned,) = by_target(Requested(patch), None).warnings
+    (planned,) = outcomes_here([Requested(patch)], [True], None)[0].warnings
     with hookpatch.active(patch) as session:
         reported = [row.warnings for row in session.report() if row.place is None]
         with pytest.raises(TypeError) as refused:
