@@ -147,13 +147,14 @@ def calls_before_start(hook: Callable[[Launch], None]) -> bool:
     return hook in _hooks
 
 
-def _on_event(event: str, args: Any) -> None:
-    if event in _EVENTS:  # first: called for each event of the process
+def _on_event(event: str, args: Any, events: Mapping[str, Callable[[Any], Launch]] = _EVENTS) -> None:
+    # First, as each event of the process comes here. A default argument lives until the interpreter's very end.
+    if event in events:
         if event == "os.posix_spawn" and sys._getframe(1).f_globals.get("__name__") == "subprocess":
             return  # after an event of subprocess for the same program
         if _is_for_ourselves(sys._getframe(1)):
             return
-        _call_hooks(_EVENTS[event](args))
+        _call_hooks(events[event](args))
 
 
 def _call_hooks(launch: Launch) -> None:

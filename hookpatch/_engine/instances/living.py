@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Final, final
 from weakref import ReferenceType, ref
 
+from hookpatch._bootstrap import imports
 from hookpatch._engine.instances.meant import OfInstances, behind_proxy
 from hookpatch._engine.instances.slot import InstanceSlot, dict_of, entries
 from hookpatch._engine.patch.patch import Patch
@@ -118,8 +119,10 @@ class Living:
                 forget, shared = self._lay(slot), id(dict_of(instance))
                 self._by_dict[shared] = ref(instance)
 
-        def died(_: object, number: int = id(instance)) -> None:
+        def died(_: object, number: int = id(instance), is_ending: Callable[[], bool] = imports.is_ending) -> None:
             # Called by the collector, anywhere, before the memory is used again: no other object has this id yet.
+            if is_ending():  # the modules are being emptied
+                return
             self._known.pop(number, None)
             self._by_dict.pop(shared, None)
             originals.pop(("attribute", number, self.of.name), None)
