@@ -31,6 +31,8 @@ def trace(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
         slot = AttributeSlot(instance.root, instance.traced_func_name)
         passed = [site for site in list(needed.sites) if is_module and site.slot.key == slot.key]
         for layer in (layer for site in passed for layer in site.layers):
+            if layer.patch.target is None or layer.patch.target.of_instances is not None:
+                continue  # a patch of instances lies in the class, too
             problem = f"the tracer takes {slot.name} of the class, past the patch of this model"
             way = f"patch 'module:Class().{slot.name}' with of=, or trace the model outside of the block"
             raise BypassError(layer.patch.address, _TRACE, f"{problem}; {way}")
