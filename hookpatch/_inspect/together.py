@@ -102,7 +102,7 @@ class _Layers:
         layers = self._layers.setdefault(place.key, [])
         if self._is_unseen(request.patch.module, place):
             return Outcome("waiting")
-        if _is_of_instances(request.patch):
+        if request.patch.is_of_instances:
             return None  # the layers have other slots
         try:
             site_of(place).try_layers([*layers, layer])
@@ -172,7 +172,7 @@ def _met_elsewhere(rows: Iterable[tuple[Requested, Outcome]]) -> set[tuple[Any, 
                 met.add(outcome.place.key)
     for of_slot in by_slot.values():
         keys = {place.key for _, _, place in of_slot}
-        is_elsewhere = len(of_slot) > 1 and any(_is_of_instances(patch) for patch, *_ in of_slot)
+        is_elsewhere = len(of_slot) > 1 and any(patch.is_of_instances for patch, *_ in of_slot)
         if is_elsewhere or (len(keys) > 1 and any(patch.verb == "edit" for patch, *_ in of_slot)):
             met |= keys
         for others in by_slot.values():
@@ -200,7 +200,3 @@ def _is_stored_by_code(slot: Slot) -> bool:
     if not (is_stored or type(member) is MemberDescriptorType):
         return True
     return along_mro(kind, "__setattr__") is not vars(object)["__setattr__"]
-
-
-def _is_of_instances(patch: Patch) -> bool:
-    return patch.target is not None and patch.target.of_instances is not None

@@ -10,8 +10,8 @@ from typing import Any, Final, cast
 
 from hookpatch._engine.calls.signatures import PACKED
 from hookpatch._engine.calls.trampoline import is_changed_in_place, is_trampoline, needs_the_call
+from hookpatch._engine.site.sites import site_of
 from hookpatch._engine.slots.attribute import AttributeSlot
-from hookpatch._torch import needed
 from hookpatch.errors import BypassError
 
 _TRACE: Final = "torch.fx.symbolic_trace"
@@ -28,14 +28,14 @@ def trace(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
     """
 
     def create(root_fn: Any, is_module: bool, concrete_args: Any = None) -> Any:
-        slot = AttributeSlot(instance.root, instance.traced_func_name)
-        passed = [site for site in list(needed.sites) if is_module and site.slot.key == slot.key]
-        for layer in (layer for site in passed for layer in site.layers):
-            if layer.patch.target is None or layer.patch.target.of_instances is not None:
-                continue  # a patch of instances lies in the class, too
-            problem = f"the tracer takes {slot.name} of the class, past the patch of this model"
-            way = f"patch 'module:Class().{slot.name}' with of=, or trace the model outside of the block"
-            raise BypassError(layer.patch.address, _TRACE, f"{problem}; {way}")
+        name = instance.traced_func_name
+        own_layers = site_of(AttributeSlot(instance.root, name)).layers if is_module else ()
+        # A patch of instances lies in the class, too, where fx finds the patch.
+        passed = [layer.patch.address for layer in own_layers if not layer.patch.is_of_instances]
+        if passed:
+            problem = f"the tracer takes {name} of the class, past the patch of this model"
+            way = f"patch 'module:Class().{name}' with of=, or trace the model outside of the block"
+            raise BypassError(passed[0], _TRACE, f"{problem}; {way}")
         unwrapped = inspect.unwrap(root_fn)
         if type(unwrapped) is FunctionType and (is_trampoline(unwrapped) or is_changed_in_place(unwrapped)):
             parameters = inspect.signature(unwrapped).parameters.values()

@@ -154,6 +154,11 @@ class Patch(_SessionValues):
     is_tree: bool = False
 
     @property
+    def is_of_instances(self) -> bool:
+        """True if the patch is for the instances of a class, as of ``m:Class().name``."""
+        return self.target is not None and self.target.of_instances is not None
+
+    @property
     def is_rule(self) -> bool:
         """True if the target may match any number of slots: a session makes a patch of each match."""
         return self.target is not None and self.target.is_rule

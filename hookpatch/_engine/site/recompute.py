@@ -133,8 +133,8 @@ class SlotBefore:
 
     def _stand_in_over(self, base: Any, own: bool, layer: Layer) -> StandIn:
         """Return the stand-in over a base: a known stand-in, or a new one."""
-        for stand_in in self._by_base.get(id(base), ()):
-            return stand_in
+        if known := self._by_base.get(id(base)):
+            return known[0]
         if not isinstance(self.state.slot, FunctionSlot):
             check_callable(layer.patch, self.state.slot, base, layer.owner)
         return StandIn(base, self.state.slot, own)

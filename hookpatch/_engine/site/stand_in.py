@@ -138,8 +138,7 @@ class StandIn:
         changed = {layer for layer, _ in links}.union(
             layers[:1], {*layers}.difference(self._inner), (layer for layer in layers if layer.depends_on_outer)
         )
-        for place in sorted(map(layers.index, changed), reverse=True):
-            layer = layers[place]
+        for place, layer in [pair for pair in reversed([*enumerate(layers)]) if pair[1] in changed]:
             if place and layer not in self._inner:
                 # A trampoline for each inner layer, kept with the layer: an outer wrapper may hold it in a variable.
                 self._inner = {**self._inner, layer: Trampoline(self._top.function, self._bottom, self._binds)}

@@ -10,9 +10,7 @@ from typing import Any, Final, TypeAlias, cast, final
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro
 
-LookUp: TypeAlias = Callable[
-    [Any, Any], Any
-]  # takes the value found before and the instance of a call; see ``look_up``
+LookUp: TypeAlias = Callable[[Any, Any], Any]  # of the value found before and a call's instance; see ``look_up``
 _METHODS: Final = (MethodType, BuiltinMethodType, MethodWrapperType)
 
 

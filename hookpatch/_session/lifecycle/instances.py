@@ -153,9 +153,8 @@ class InstancesLifecycle(LayersLifecycle):
             return
         earlier = {*applied.layers}
         new = [kind for kind in living.meant.kinds if kind not in applied.kinds]
-        refused = [
-            f"instances of a class made inside: {error}" for error in self._lay_in_classes(applied, living) if new
-        ]
+        of_classes = self._lay_in_classes(applied, living) if new else []
+        refused = [f"instances of a class made inside: {error}" for error in of_classes]
         refused += [f"an instance that came without notice: {error}" for error in living.adopt_rest(new)]
         _notify([site for site in list(applied.layers) if site not in {*earlier, *applied.hooks}])
         for problem in refused:

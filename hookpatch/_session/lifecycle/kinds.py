@@ -19,9 +19,7 @@ def lifecycle_of(
 
 
 def _kind(patch: Patch) -> type[Lifecycle]:
-    target = patch.target
-    is_of_instances = target is not None and target.of_instances is not None
-    if target is not None and patch.verb != "edit" and not is_of_instances:
+    if patch.target is not None and patch.verb != "edit" and not patch.is_of_instances:
         return SlotLifecycle
     with imports.for_ourselves():  # imported when first needed: most patches are of a slot
         if patch.is_of_source:
@@ -32,7 +30,7 @@ def _kind(patch: Patch) -> type[Lifecycle]:
             from hookpatch._session.lifecycle.contexts import ContextLifecycle
 
             return ContextLifecycle
-        if is_of_instances:
+        if patch.is_of_instances:
             from hookpatch._session.lifecycle.instances import InstancesLifecycle
 
             return InstancesLifecycle
