@@ -94,7 +94,9 @@ class Environment:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
 
-    def run(self, *command: str | Path, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *command: str | Path, cwd: Path | None = None, timeout: float = 300, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run the environment's python in a new process, with its cache and the given variables of hookpatch."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
         return subprocess.run(
@@ -103,7 +105,7 @@ class Environment:
             cwd=cwd or self.folder,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=timeout,
         )
 
 

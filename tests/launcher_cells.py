@@ -15,6 +15,7 @@ import hookpatch
 NAMES: Final = ("environment", "block", "task", "require")
 PROGRAM: Final = ROOT / "tests" / "launching.py"
 _AT_A_TIME: Final = 4
+_HANGS: Final = 3600.0  # seconds: a busy machine needs some minutes for four launchers
 WORKER: Final = "import sys, vendor\nopen(sys.argv[1], 'w').write(vendor.speak())\n"
 
 
@@ -50,18 +51,23 @@ def _verdict(cell: dict[str, Any], stderr: str, problems: Sequence[str]) -> tupl
     return ("loud", messages[0]) if messages else ("silent", f"said {cell['said']!r}")
 
 
+def in_groups(launchers: Sequence[str]) -> list[Sequence[str]]:
+    """Return the launchers in groups, for a program each."""
+    return [launchers[start : start + _AT_A_TIME] for start in range(0, len(launchers), _AT_A_TIME)]
+
+
 def run_launchers(home: Environment, names: str, launchers: Sequence[str]) -> list[Cell]:
-    """Run a row of launchers, some in each program: a program has a time limit; return the cells."""
-    groups = (launchers[start : start + _AT_A_TIME] for start in range(0, len(launchers), _AT_A_TIME))
-    return [cell for group in groups for cell in _run(home, names, group)]
+    """Run a row of launchers, some in each program; return the cells."""
+    return [cell for group in in_groups(launchers) for cell in run_group(home, names, group)]
 
 
-def _run(home: Environment, names: str, launchers: Sequence[str]) -> list[Cell]:
+def run_group(home: Environment, names: str, launchers: Sequence[str]) -> list[Cell]:
+    """Run some launchers in one program; return the cells."""
     reports = home.folder / f"reports-{names}-{abs(hash(tuple(launchers)))}"
     variables = {"HOOKPATCH_REPORT": str(reports), "PYTHONPATH": str(home.folder)}
     if names == "environment":
         variables["HOOKPATCH_PLUGINS"] = "loud"
-    completed = home.run(PROGRAM, names, *launchers, **variables)
+    completed = home.run(PROGRAM, names, *launchers, timeout=_HANGS, **variables)
     assert completed.returncode == 0, completed.stderr
     report = hookpatch.receipts(reports)
     cells = []

@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 Env: TypeAlias = Mapping[str, str] | None
 Start: TypeAlias = Callable[[str, Env], None]
 PYTHON: Final = sys.executable
-PATIENCE: Final = 30.0  # seconds
+PATIENCE: Final = 300.0  # seconds: a busy machine starts a server in up to a minute
 NOBODY: Final = 65534
 
 # The files for the current folder of the programs.
