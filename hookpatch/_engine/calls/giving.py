@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 from hookpatch._engine.calls.trampoline import Wrapper
 
-# An argument that another layer injects: its name; a test whether a value is the injected one, which also gets the
-# object of a method's call; and an object that is true while the layer injects.
-Given: TypeAlias = tuple[str, Callable[[Any, Any], bool], object]
+Test: TypeAlias = Callable[[Any, Any], bool]  # is a value the injected one? Also gets the object of a method's call
+# An argument that other layers inject: its name, the tests, and an object that is true while one of the layers injects.
+Given: TypeAlias = tuple[str, Sequence[Test], object]
 
 
 def injecting(
@@ -36,10 +36,10 @@ def injecting(
 
     def injected(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         values = {name: _fresh(value) for name, value in arguments.items()}
-        for name, is_it, is_on in outside:
+        for name, tests, is_on in outside:
             # By the value: a call that began before the other layer was applied lacks the injected value.
             of = args[0] if before and args else None
-            if name in values and any(is_it(value, of) for value in present(name, args, kwargs)) and is_on:
+            if any(is_it(value, of) for value in present(name, args, kwargs) for is_it in tests) and is_on:
                 del values[name]
         if len(args) < least:
             return wrapped(*args, **{**kwargs, **values})

@@ -5,8 +5,10 @@ Long because wrappers for calls and values for slots share the fitting, the end 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
+from inspect import Parameter
 from itertools import dropwhile, takewhile
 from types import FunctionType
 from typing import Any, Final, Protocol, TypeAlias, final
@@ -14,10 +16,11 @@ from weakref import WeakValueDictionary
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.callers import ASKS_CALLER, Callers, SeenFrom, instead
-from hookpatch._engine.calls.giving import Given, defaulting, injecting
-from hookpatch._engine.calls.signatures import as_code_takes, takes
+from hookpatch._engine.calls.giving import Given, Test, defaulting, injecting
+from hookpatch._engine.calls.signatures import as_code_takes
 from hookpatch._engine.calls.torchscript import GIVES_ALL
 from hookpatch._engine.calls.trampoline import pass_through
+from hookpatch._engine.patch.describe import PLAIN
 from hookpatch._engine.patch.patch import GIVING_VERBS, MAKING_VERBS, NOT_NEEDED, Patch, Wrapper
 from hookpatch._engine.patch.process_end import call_guarded
 from hookpatch._engine.slots.attribute import AttributeSlot
@@ -62,10 +65,11 @@ class Notes(Protocol):
     def left_out(self, error: Exception | None) -> Callable[[], None] | None:
         """Note why the layer no longer fits the site, None if the layer fits again; return a warning to make later."""
 
-    def without_effect(self, reason: str) -> None:
-        """Note why the layer, or an injected argument, has no effect; an empty text if all is in effect."""
 
-
+_Key: TypeAlias = tuple[tuple[int, ...], str]  # the rank of a layer, and the name of a parameter
+_Gate: TypeAlias = "tuple[Layer, object]"  # a layer, and an object that is true while the layer injects
+_Placed: TypeAlias = "list[tuple[int, Layer]]"
+_ALONE: Final = (), 0
 _NONE: Final[dict[Any, Any]] = {}  # shared by most layers, and never written to
 
 
@@ -83,14 +87,13 @@ class Layer:
         call: the wrapper to run at each call.
         only: the only objects with the layer in effect; None for all.
         callers: decides at a call whether the caller is meant; None for a patch of all calls.
-        without_effect: why the layer, or an injected argument, has no effect at present; empty if all is in effect.
         home: the target's slot and value, for a layer that changes the target's function in place; else None.
     """
 
     __slots__ = (
-        *("_count", "_counted", "_derived", "_gate", "_injector", "_left", "_narrowed", "call"),
-        *("callers", "distribution", "ended", "is_left_out", "home", "only", "owner", "notes", "patch", "plugin"),
-        *("rank", "without_effect", "wraps"),
+        *("_beside", "_count", "_counted", "_derived", "_effect", "_gate", "_injector", "_left", "_narrowed", "call"),
+        *("callers", "distribution", "ended", "is_left_out", "home", "only", "owner", "notes", "patch"),
+        *("plugin", "rank", "wraps"),
     )
 
     def __init__(
@@ -128,10 +131,12 @@ class Layer:
         self._narrowed: Final[dict[int, tuple[Any, Any]]] = _NONE if only is None else {}
         self.ended = False
         self.is_left_out = False
-        self.without_effect = ""
+        self._effect = ""
         self._injector: Callable[[Sequence[Given]], Wrapper] | None = None
-        # The arguments given by outer layers, also by layers that have ended, by the rank of the layer and the name.
-        self._left: dict[tuple[tuple[int, ...], str], Given] = _NONE
+        self._beside: tuple[Sequence[Layer], int] = _ALONE  # the layers of the last ``between``, and the place in them
+        # At the last ``between`` with a value to leave alone: the layers that inject, and the number of outer ones; and
+        # values that ended outer layers have injected, each with the rank of the layer and the name.
+        self._left: tuple[tuple[Layer, ...], int, Mapping[_Key, Test]] | None = None
         self.notes: Notes | None = None
         self.home: tuple[Slot, Any] | None = None
 
@@ -158,7 +163,7 @@ class Layer:
     @property
     def gives_plainly(self) -> bool:
         """True when the layer gives the arguments in all calls, whatever outer layers have given."""
-        is_plain = not (self.ended or self.is_gated or self._left) and self.only is None
+        is_plain = not (self.ended or self.is_gated or self._left is not None) and self.only is None
         return is_plain and self.patch.verb in GIVING_VERBS
 
     def value(self, below: Any, slot: Slot, inherited: Callable[[], Any] | None = None) -> Any:
@@ -170,12 +175,12 @@ class Layer:
             SignatureError: the derived value does not take the calls that the original takes.
         """
         if self.patch.is_for_absent and has_value(slot, below):
-            self._note_effect(NOT_NEEDED)
+            self._effect = NOT_NEEDED
             return below
         if self.patch.verb == "replace":
             is_itself = isinstance(slot, FunctionSlot) and inner(self.patch.change) is slot.owner
             change = below if is_itself else self.patch.change  # code in place calls the value below, not itself
-            self._note_effect(_HELD_ALREADY if alike(change, below) else "")
+            self._effect = _HELD_ALREADY if alike(change, below) else ""
             if type(change) is cached_property and change.attrname is None:
                 _tell_its_name(change, slot)
             return self._as_narrowed(below, self._as_counted(change, slot), inherited)
@@ -192,7 +197,7 @@ class Layer:
             if isinstance(inner(new_value), (FunctionType, type)):
                 _derived_values[id(inner(new_value))] = inner(new_value)
         new_value = self._derived[id(below)][1]
-        self._note_effect(_RETURNED_ORIGINAL if alike(new_value, below) else "")
+        self._effect = _RETURNED_ORIGINAL if alike(new_value, below) else ""
         return self._as_narrowed(below, self._as_counted(new_value, slot), inherited)
 
     def _new_value(self, below: Any, slot: Slot) -> Any:
@@ -224,17 +229,17 @@ class Layer:
             self._counted.setdefault(id(value), self._count(value, slot, self))
         return self._counted[id(value)]
 
-    def fit(self, callee: Any, binds: bool, before: int) -> None:
+    def fit(self, callee: Any, binds: bool, before: int, parameters: list[Parameter] | None) -> None:
         """Prepare to run around a callee; ``binds``: the first parameter is the object or class of a method call.
 
-        The wrapper of ``inject`` and of ``default`` gets ``before`` arguments of that kind: 0 or 1.
+        The wrapper of ``inject`` and of ``default`` gets ``before`` arguments of that kind: 0 or 1. ``parameters``:
+        those that the callee takes, see ``takes``.
 
         Raises:
             SignatureError: the callee has no parameter that the patch gives or expects.
         """
         if self.ended or self.is_ready:
             return
-        parameters = takes(callee, binds)
         if parameters is not None and self.patch.verb in GIVING_VERBS:
             parameters = as_code_takes(callee, parameters, binds)
         check_call(self.patch, parameters, self.owner)
@@ -247,39 +252,45 @@ class Layer:
         if self.ended:  # in another thread, meanwhile
             self.call = pass_through
 
-    def between(self, layers: Sequence[Layer], place: int) -> Wrapper:
+    def between(self, among: Among, place: int) -> Wrapper:
         """Return the wrapper to run at a place among layers, without the arguments given by an outer ``inject``."""
         if self.callers is not None:
             self.callers.outside = place
         if self.patch.verb not in GIVING_VERBS or self.ended:
             return self.call
-        giving = _giving(layers[:place], self)
-        self._note_effect(_in_words(giving, _overriding(layers[place + 1 :], self)))
-        if self._injector is None or not giving:
+        self._beside = among.layers, place
+        if self._injector is None or not (given := among.given_outside(self, place)):
             return self.call
-        gates: dict[str, list[tuple[Layer, object]]] = {}  # with scope="task" another layer gives in some calls alone
-        for giver, names in giving:
-            for name in names:
-                gates.setdefault(name, []).append((giver, giver._gate_seen_from(place)))
-        is_given = {name: _AnyGiver(of_name) for name, of_name in gates.items()}
-        current = {
-            (giver.rank, name): (name, partial(_is_injected, giver.patch.change[name], giver.only), is_given[name])
-            for giver, names in giving
-            for name in names
-        }
         # A running call may carry the argument of an outer layer that has ended meanwhile: the layers between left the
         # argument alone. This layer leaves the argument alone, too, if another outer layer gives the same parameter.
-        givers = [self, *(giver for giver, _ in giving)]
-        givers = [layer for layer in givers if not layer._left.keys() <= current.keys()]  # mostly none: a fast check
-        earlier = {key: entry for layer in reversed(givers) for key, entry in layer._left.items() if key not in current}
-        late = [(key, (name, is_it, is_given[name])) for key, (name, is_it, _) in earlier.items() if name in is_given]
-        self._left = {**dict(late[-_MOST:]), **current}
-        return self._gated(self._injector(list(self._left.values())))
+        count, ended = among.count(place), dict[_Key, Test]()
+        for came_at, layer in among.compared(() if self._left is None else self._left[0])[1]:
+            if came_at < count and layer._left is not None:
+                ended |= layer._ended(among)
+        late = [(key, is_it) for key, is_it in (ended | self._ended(among)).items() if key[1] in given][-_MOST:]
+        self._left = among.givers, count, dict(late)
+        outside = [
+            (name, [*(is_it for (_, of), is_it in late if of == name), *current], _AnyGiver(gates))
+            for name, (current, gates) in given.items()
+        ]
+        return self._gated(self._injector(outside))
 
-    def _note_effect(self, reason: str) -> None:
-        self.without_effect = reason
-        if (notes := self.notes) is not None:  # another thread may end the layer
-            notes.without_effect(reason)
+    def _ended(self, among: Among) -> dict[_Key, Test]:
+        """Return the values that ended outer layers have injected and that running calls may carry, the latest last."""
+        if self._left is None:
+            return {}
+        givers, count, ended = self._left
+        gone = [layer for place, layer in among.compared(givers)[0] if place < count]
+        rivals = [layer for layer in gone if layer.patch.may_meet(self.patch)]
+        latest = {(layer.rank, name): _test(layer, name) for layer in rivals for name in _differing(layer, self)}
+        return {**ended, **latest}
+
+    @property
+    def without_effect(self) -> str:
+        """Why the layer, or a given argument, has no effect at present, in words; empty if all is in effect."""
+        layers, place = self._beside
+        outer, inner_layers = layers[:place], layers[place + 1 :]
+        return self._effect or _in_words(_giving(outer, self), _overriding(inner_layers, self))
 
     def _gated(self, wrapper: Wrapper) -> Wrapper:
         gated = wrapper if self._gate is None else self._gate(wrapper)
@@ -343,6 +354,7 @@ class Layer:
         self.ended = True
         self.call = pass_through
         self.notes = None
+        self._beside = _ALONE
 
     def __repr__(self) -> str:
         return f"<Layer: {self.patch.verb} of {self.patch.address} by {self.owner}>"
@@ -431,6 +443,117 @@ def _differing(layer: Layer, rival: Layer) -> list[str]:
     return sorted(name for name in ours.keys() & theirs if not alike(ours[name], theirs[name]))
 
 
+@final
+class Among:
+    """The layers of a run, and the arguments that each gives to those inside. Lives as long as a change of the run.
+
+    Each layer asks for all outside: answers are parts of lists that all layers share.
+
+    Attributes:
+        givers: the layers that inject, the outermost first.
+    """
+
+    __slots__ = ("_by_name", "_compared", "_places", "givers", "layers")
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        self.layers: Final = layers
+        injecting = [(place, layer) for place, layer in enumerate(layers) if _injects(layer) and not layer.ended]
+        self._places: Final = [place for place, _ in injecting]
+        self.givers: Final = tuple(layer for _, layer in injecting)
+        self._by_name: Final[dict[str, _Rivals]] = {}
+        self._compared: Final[dict[int, tuple[_Placed, _Placed]]] = {}
+
+    def count(self, place: int) -> int:
+        """Return the number of layers that inject outside of a place."""
+        return bisect_left(self._places, place)
+
+    def given_outside(self, layer: Layer, place: int) -> dict[str, tuple[list[Test], list[_Gate]]]:
+        """Return the arguments for which outer layers inject other values, each with tests for the values, and gates.
+
+        A gate is true in the calls in which the layer injects.
+        """
+        count = self.count(place)
+        names = [name for name in layer.patch.change if count and self._rivals(name).is_outside(place)]
+        given = {name: self._rivals(name).outside(layer, place) for name in names}
+        return {name: entry for name, entry in given.items() if entry[0]}
+
+    def _rivals(self, name: str) -> _Rivals:
+        if name not in self._by_name:
+            injecting = zip(self._places, self.givers, strict=True)
+            self._by_name[name] = _Rivals(
+                name, [(place, layer) for place, layer in injecting if name in layer.patch.change]
+            )
+        return self._by_name[name]
+
+    def compared(self, before: tuple[Layer, ...]) -> tuple[_Placed, _Placed]:
+        """Return which of earlier layers that inject have gone, and which layers have come since."""
+        if (known := self._compared.get(id(before))) is None:
+            earlier, now = {*before}, {*self.givers}
+            gone, came = list(enumerate(before)), list(enumerate(self.givers))
+            if [layer for layer in before if layer in now] == [layer for layer in self.givers if layer in earlier]:
+                gone = [(place, layer) for place, layer in gone if layer not in now]
+                came = [(place, layer) for place, layer in came if layer not in earlier]
+            known = self._compared[id(before)] = gone, came
+        return known
+
+
+@final
+class _Rivals:
+    """The layers that inject one parameter, the outermost first. Lives as long as a change."""
+
+    __slots__ = ("_asks_callers", "_by_value", "_gates", "_layers", "_name", "_places", "_tests")
+
+    def __init__(self, name: str, placed: _Placed) -> None:
+        self._name: Final = name
+        self._places: Final = [place for place, _ in placed]
+        self._layers: Final = [layer for _, layer in placed]
+        self._asks_callers: Final = any(layer.patch.callers for layer in self._layers)
+        self._tests: Final = [_test(layer, name) for layer in self._layers]
+        # With scope="task" another layer gives in some calls alone.
+        self._gates: Final[list[_Gate]] = [(layer, layer._gate_seen_from(0)) for layer in self._layers]
+        self._by_value: Final[dict[object, list[int]]] = {}  # of alike values: the numbers of the layers
+        for number, layer in enumerate(self._layers):
+            self._by_value.setdefault(_kind(layer.patch.change[name]), []).append(number)
+
+    def is_outside(self, place: int) -> bool:
+        """Return True if a layer lies outside of a place."""
+        return bool(self._places) and self._places[0] < place
+
+    def outside(self, layer: Layer, place: int) -> tuple[list[Test], list[_Gate]]:
+        """Return tests and gates of the outer layers that give another value than a layer at a place."""
+        count, value = bisect_left(self._places, place), layer.patch.change[self._name]
+        of_value = self._by_value.get(_kind(value), ())
+        alike_ones = of_value[: bisect_left(of_value, count)]
+        if self._asks_callers or (alike_ones and type(value) not in PLAIN):
+            rivals = [rival for rival, names in _rivals(self._layers[:count], layer) if self._name in names]
+            gates = [(rival, rival._gate_seen_from(place)) for rival in rivals]
+            return [_test(rival, self._name) for rival in rivals], gates
+        tests, gates = self._tests[:count], self._gates[:count]
+        for number in reversed(alike_ones):
+            del tests[number], gates[number]
+        return tests, gates
+
+
+def _kind(value: Any) -> object:
+    """Return a key: values with different keys are not ``alike``, and plain values with one key are."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return kind, tuple(map(_kind_inside, value))
+    if kind is dict:
+        return kind, tuple(map(_kind_inside, value)), tuple(map(_kind_inside, value.values()))
+    return kind if kind in (set, frozenset) else _kind_inside(value)
+
+
+def _kind_inside(value: Any) -> object:
+    kind = type(value)
+    return (kind, value) if kind in PLAIN else kind if kind in (list, tuple, set, frozenset, dict) else id(value)
+
+
+def _test(layer: Layer, name: str) -> Test:
+    """Return a test for the value that a layer injects, in a call of an object with the layer in effect."""
+    return partial(_is_injected, layer.patch.change[name], layer.only)
+
+
 def _is_injected(injected: Any, only: Only | None, value: Any, of: Any) -> bool:
     """Return True for the value that a layer injects, in a call of an object with the layer in effect."""
     return alike(injected, value) and (only is None or only.is_for(of))
@@ -445,7 +568,7 @@ class _AnyGiver:
 
     __slots__ = ("_givers",)
 
-    def __init__(self, givers: Sequence[tuple[Layer, object]]) -> None:
+    def __init__(self, givers: Sequence[_Gate]) -> None:
         self._givers: Final = givers
 
     def __bool__(self) -> bool:

@@ -15,9 +15,9 @@ from typing import Any, cast, final
 import wrapt
 
 from hookpatch._engine.calls.trampoline import Wrapper, name_frames, pass_through
-from hookpatch._engine.site.layer import Layer
-from hookpatch._engine.slots.attribute import LookUp
-from hookpatch._engine.slots.slot import ABSENT, along_mro
+from hookpatch._engine.site.layer import Among, Layer
+from hookpatch._engine.slots.attribute import AttributeSlot, LookUp
+from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro
 
 
 def _itself(proxy: Any, memo: object = None) -> Any:
@@ -106,8 +106,9 @@ class Proxy(wrapt.FunctionWrapper[Any, Any]):
         self._self_layers = tuple(layers)  # read by why()
         outermost: Wrapper = pass_through
         calls: list[Wrapper] = []  # the innermost first
+        among = Among(layers)
         for place, layer in reversed(list(enumerate(layers))):
-            calls.append(layer.between(layers, place))
+            calls.append(layer.between(among, place))
             outermost = _around(outermost, layer, calls[-1])
         self._self_outermost[0] = outermost
         self._self_calls = calls
@@ -151,3 +152,13 @@ class _ClassProxy(Proxy):
 
 
 _ClassProxy.__name__ = "proxy of a class by hookpatch"  # Python's errors name the type
+
+
+def reference(slot: Slot) -> tuple[str, str] | None:
+    """Return the module and path by which pickle finds the value of a slot, None without a name."""
+    if not isinstance(slot, AttributeSlot):
+        return None
+    if slot.in_class is not None:
+        return slot.in_class.__module__, f"{slot.in_class.__qualname__}.{slot.name}"
+    module = getattr(slot.owner, "__name__", None)
+    return (module, slot.name) if isinstance(module, str) and hasattr(slot.owner, "__spec__") else None

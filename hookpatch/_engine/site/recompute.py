@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from inspect import Parameter
 from types import FunctionType
 from typing import Any, TypeAlias, cast, final
 
@@ -63,6 +64,7 @@ class SlotBefore:
         left_out: dict[Layer, Exception] = {}
         run: list[Layer] = []  # the innermost first, until complete
         stand_in: StandIn | None = None
+        fitting, parameters = stand_in, list[Parameter]() or None  # the parameters are those below this stand-in
         for layer in reversed(layers):
             try:
                 if value is ABSENT and layer.patch.verb != "replace":
@@ -70,7 +72,9 @@ class SlotBefore:
                 if layer.wraps:
                     stand_in = stand_in or self._stand_in_over(value, own, layer)
                     if not layer.is_ready:
-                        stand_in.fit(layer)
+                        if fitting is not stand_in:
+                            fitting, parameters = stand_in, stand_in.parameters()
+                        stand_in.fit(layer, parameters)
                     run.append(layer)
                     continue
                 if stand_in is not None and run:

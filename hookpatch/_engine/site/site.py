@@ -61,7 +61,7 @@ class Alone:
         cell: Any = self.cell
         self.value: Any = layer.patch.change if stand_in is None else stand_in.value
         if stand_in is not None:
-            stand_in.fit(layer)
+            stand_in.fit(layer, stand_in.parameters())
             self.off: Final = cell.cell_contents
             stand_in.point([layer])
             self.link: Final = cell.cell_contents

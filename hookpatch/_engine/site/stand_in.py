@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from inspect import Parameter
 from itertools import zip_longest
 from types import CellType, CodeType, FunctionType
 from typing import Any, Final, cast, final
@@ -13,8 +14,9 @@ from weakref import ReferenceType, ref
 from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.beneath import METHODS, calling, inherited, looking_up
 from hookpatch._engine.calls.shortcut import Shortcut, shortcut
+from hookpatch._engine.calls.signatures import takes
 from hookpatch._engine.calls.trampoline import HOOK, Swap, Trampoline, is_changed_in_place, is_trampoline, pass_through
-from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.layer import Among, Layer
 from hookpatch._engine.slots.attribute import AttributeSlot, look_up_of
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.slot import Slot, inner
@@ -56,9 +58,12 @@ class StandIn:
             self.value = self._top.function if base is self._callee else type(base)(self._top.function)
         else:
             with imports.for_ourselves():
-                from hookpatch._engine.site.proxy import Proxy  # wrapt is slow to import, and most patches need none
+                from hookpatch._engine.site.proxy import (
+                    Proxy,
+                    reference,
+                )  # wrapt is slow to import, and mostly not needed
 
-            self.value = Proxy(base, _reference(slot), look_up_of(slot, own))
+            self.value = Proxy(base, reference(slot), look_up_of(slot, own))
         self._alone: Final = self._references()
 
     def rest_on(self, base: Any, own: bool, slot: Slot, layers: Sequence[Layer], ended: Layer) -> None:
@@ -122,9 +127,13 @@ class StandIn:
             trampoline.shorten(None)
         return [link for link, of_layer in self.links if of_layer is layer]
 
-    def fit(self, layer: Layer) -> None:
-        """Prepare a layer to run here; raises like ``Layer.fit``."""
-        layer.fit(self._callee, self._binds, int(self._binds and self._top is not None))
+    def parameters(self) -> list[Parameter] | None:
+        """Return the parameters of the callable below; None without a signature."""
+        return takes(self._callee, self._binds)
+
+    def fit(self, layer: Layer, parameters: list[Parameter] | None) -> None:
+        """Prepare a layer to run here, over a callable with the parameters; raises like ``Layer.fit``."""
+        layer.fit(self._callee, self._binds, int(self._binds and self._top is not None), parameters)
 
     def point(self, layers: Sequence[Layer], anew: bool = False) -> None:
         """Run a list of layers from now on, the outermost first; ``anew``: the callable below has changed."""
@@ -138,12 +147,13 @@ class StandIn:
         changed = {layer for layer, _ in links}.union(
             layers[:1], {*layers}.difference(self._inner), (layer for layer in layers if layer.depends_on_outer)
         )
+        among = Among(layers)
         for place, layer in [pair for pair in reversed([*enumerate(layers)]) if pair[1] in changed]:
             if place and layer not in self._inner:
                 # A trampoline for each inner layer, kept with the layer: an outer wrapper may hold it in a variable.
                 self._inner = {**self._inner, layer: Trampoline(self._top.function, self._bottom, self._binds)}
-            below = self._inner[layers[place + 1]].function if layers[place + 1 :] else self._bottom
-            call = layer.between(layers, place)
+            below = self._inner[layers[place + 1]].function if place + 1 < len(layers) else self._bottom
+            call = layer.between(among, place)
             for trampoline in filter(None, (self._inner.get(layer), None if place else self._top)):
                 short = self._shortcut(layers, place, trampoline)
                 trampoline.point(call, below, layer.owner, layer.asks_for_object, short)
@@ -287,13 +297,3 @@ def binds(slot: Slot, value: Any) -> bool:
     if isinstance(slot, FunctionSlot):
         return slot.binds
     return slot.in_class is not None and hasattr(type(value), "__get__") and not isinstance(value, (staticmethod, type))
-
-
-def _reference(slot: Slot) -> tuple[str, str] | None:
-    """Return the module and path by which pickle finds the value of a slot, None without a name."""
-    if not isinstance(slot, AttributeSlot):
-        return None
-    if slot.in_class is not None:
-        return slot.in_class.__module__, f"{slot.in_class.__qualname__}.{slot.name}"
-    module = getattr(slot.owner, "__name__", None)
-    return (module, slot.name) if isinstance(module, str) and hasattr(slot.owner, "__spec__") else None

@@ -50,11 +50,6 @@ class AppliedLayer:
         message = f"{self.layer.patch.address} of {self.layer.owner}: {self.entry.reason}"
         return partial(warn, PatchFailedWarning(message))
 
-    def without_effect(self, reason: str) -> None:
-        """Note why the layer, or an injected argument, has no effect; an empty text if all is in effect."""
-        if self.entry is not None:  # else the reason is noted with the entry
-            self.entry.without_effect = reason
-
     def compare_slots(self) -> None:
         """Compare the slot with our value, and note the state. A call after the layer's end has no effect."""
         entry = self.entry

@@ -179,9 +179,6 @@ class Prepared:
         self._handed_over()
         return None if applied is None or applied.entry is None else applied.left_out(error)
 
-    def without_effect(self, reason: str) -> None:
-        """See ``Notes``: the layer keeps the reason until an entry is written."""
-
     def _handed_over(self) -> imports.Watch | None:
         watch, weak = self.watch, self._session
         session = None if weak is None else weak()

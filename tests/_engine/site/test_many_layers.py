@@ -6,6 +6,7 @@ import gc
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from random import Random
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -26,8 +27,19 @@ PATCHES: dict[str, Callable[[int], hookpatch.Patch]] = {
     "wrap": lambda number: hookpatch.wrap("vendor:f", _passing),
     "derive": lambda number: hookpatch.derive("vendor:f", lambda below: lambda **given: below(**given)),
     "replace": lambda number: hookpatch.replace("vendor:f", lambda **given: number),
+    "inject": lambda number: hookpatch.inject("vendor:f", a=number),
+    "inject one value": lambda number: hookpatch.inject("vendor:f", a=1, b=[number]),
+    "default": lambda number: hookpatch.default("vendor:f", a=number),
     "before": lambda number: hookpatch.wrap("vendor:f", _passing, before="other"),
 }
+
+
+class _Called:
+    """A callable that is no Python function."""
+
+    def __call__(self, **given: Any) -> Any:
+        """Return the arguments."""
+        return given
 
 
 def _count_of_calls(act: Callable[[], object], *functions: FunctionType) -> int:
@@ -51,7 +63,9 @@ def _count_of_calls(act: Callable[[], object], *functions: FunctionType) -> int:
     return count
 
 
-@pytest.mark.parametrize("verb", PATCHES)
+@pytest.mark.parametrize(
+    "verb", [pytest.param(verb, marks=[pytest.mark.ends] * (verb in ("inject", "default"))) for verb in PATCHES]
+)
 def test_work_of_nested_blocks_does_not_grow_with_the_cube(make_module: MakeModule, verb: str) -> None:
     """Twice as many blocks around one slot take no more than four times the calls, for opening, report and end."""
     make_module("vendor", "def f(**given):\n    return given\n")
@@ -69,6 +83,53 @@ def test_work_of_nested_blocks_does_not_grow_with_the_cube(make_module: MakeModu
 
     of_blocks(2)  # imports, and compiled code
     assert of_blocks(80) < 4.4 * of_blocks(40)
+
+
+GIVEN: Any = (
+    1,
+    True,
+    1.0,
+    "1",
+    None,
+    [1],
+    [1],
+    [2],
+    (1,),
+    {"a": [1]},
+    {"a": [1]},
+    {1},
+    frozenset({1}),
+    object(),
+    float("nan"),
+)
+
+
+def _is_like(first: Any, second: Any) -> bool:
+    return first is second or (type(first) is type(second) and first == second)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.ends) for seed in range(1, 5))])
+@pytest.mark.parametrize("target", ["f", "built_in"])
+def test_many_injects_of_one_parameter_end_in_any_order(make_module: MakeModule, target: str, seed: int) -> None:
+    """The outermost open block gives the argument; the report names the outer blocks that give another value."""
+    module = make_module("vendor", "def f(**given):\n    return given\n")
+    if target == "built_in":
+        module.built_in = _Called()
+    random = Random(seed)
+    values = [random.choice(GIVEN if seed % 2 else GIVEN[:3]) for _ in range(20)]
+    sessions = [hookpatch.active(hookpatch.inject(f"vendor:{target}", a=value), children="local") for value in values]
+    open_here = list(zip(sessions, values, strict=True))
+    for session in sessions:
+        session.open()
+    while open_here:
+        assert _is_like(getattr(module, target)(a=object())["a"], open_here[-1][1])
+        for place, (session, value) in enumerate(open_here):
+            (entry,) = session.report()
+            outer = [given for _, given in open_here[place + 1 :] if not _is_like(given, value)]
+            assert str(entry.warnings).count("which lies outside") == len(outer), (place, value, outer)
+        session, _ = open_here.pop(random.randrange(len(open_here)))
+        session.close()
+    assert set(getattr(module, target)(a=2)) == {"a"}
 
 
 @pytest.mark.parametrize("nested", [True, False], ids=["nested blocks", "one block"])
