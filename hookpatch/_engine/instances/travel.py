@@ -60,13 +60,7 @@ def _reduce(name: str, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> A
         return reduced
     state = reduced[2]
     if (values := _values(name, instance)) is not None:
-        in_slots = isinstance(along_mro(type(instance), name), KEPT)
-        if type(state) is tuple and len(state) == 2:  # the states of the __dict__ and of the __slots__
-            parts = list(state)
-            parts[in_slots] = _without(name, parts[in_slots], *values)
-            state = tuple(parts)
-        else:
-            state = _without(name, state, *values)
+        state = original_state(name, instance, state, *values)
     if state is None and hasattr(instance, "__dict__"):
         state = {}  # unpickling calls __setstate__, which notices the instance
     return (*reduced[:2], state, *reduced[3:])
@@ -76,6 +70,16 @@ def _values(name: str, instance: Any) -> tuple[Any, Any] | None:
     """Return our value in an instance and the original; None for an unpatched instance, and over a foreign value."""
     patched = originals.get(InstanceSlot(instance, name).key)
     return None if patched is None or patched.is_foreign else (patched.slot.read(), patched.original)
+
+
+def original_state(name: str, instance: Any, state: Any, ours: Any, original: Any) -> Any:
+    """Return the state of an instance with the original value in place of our value."""
+    if type(state) is tuple and len(state) == 2:  # the states of the __dict__ and of the __slots__
+        parts = list(state)
+        in_slots = isinstance(along_mro(type(instance), name), KEPT)
+        parts[in_slots] = _without(name, parts[in_slots], ours, original)
+        return tuple(parts)
+    return _without(name, state, ours, original)
 
 
 def _without(name: str, state: Any, ours: Any, original: Any) -> Any:

@@ -190,9 +190,8 @@ class Everywhere:
         is_meant = not self.patch.is_narrowed or self.patch.goes_to(self.patch.module)
         slots: dict[tuple[Any, ...], tuple[Slot, str | None]] = {slot.key: (slot, None)} if is_meant else {}
         for site in over(referent):
-            if isinstance(site.slot, ClassSlot):
-                continue
-            if not self.patch.is_narrowed or self.goes_to(_module_of(site.slot)):
+            is_reached = not self.patch.is_narrowed or self.goes_to(_module_of(site.slot))
+            if is_reached and not isinstance(site.slot, ClassSlot):
                 slots.setdefault(site.slot.key, (site.slot, str(site.slot)))
         for holder in [holder for holder in found.holders if holder.thing is referent]:
             is_nameless = holder.root is None and isinstance(holder.slot, PartSlot)  # a tuple without a name
@@ -202,8 +201,9 @@ class Everywhere:
             instances = ClassSlot(referent)
             if count := len(instances.living(referent, site_at(instances).stands)):
                 slots[instances.key] = instances, f"{count} living instance{'s' * (count > 1)} of {describe(referent)}"
-        left_out = {("part", 0, *slot.key)} if referent is not own else set()
-        came = [change for change in (*changes, *derived()) if id(change) not in found.patched_with]
+        left_out = {place.key_in_dict for place, _ in slots.values() if isinstance(place, AttributeSlot)}
+        left_out |= {("part", 0, *slot.key)} if referent is not own else set()
+        came = (change for change in (*changes, *derived()) if id(change) not in found.patched_with)
         left_out |= (found.own | own_keys(came)) - {slot.key}
         return [place for key, place in slots.items() if key not in left_out]
 

@@ -8,7 +8,7 @@ from types import BuiltinMethodType, FunctionType, MethodType, MethodWrapperType
 from typing import Any, Final, TypeAlias, cast, final
 
 from hookpatch._engine.patch.describe import describe
-from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro
+from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro, attributes_of
 
 LookUp: TypeAlias = Callable[[Any, Any], Any]  # of the value found before and a call's instance; see ``look_up``
 _METHODS: Final = (MethodType, BuiltinMethodType, MethodWrapperType)
@@ -34,6 +34,11 @@ class AttributeSlot:
     @property
     def in_class(self) -> type | None:
         return self.owner if isinstance(self.owner, type) else None
+
+    @property
+    def key_in_dict(self) -> tuple[Any, ...]:
+        """The key of the same place as an entry of the owner's ``__dict__``: a search finds an object's value there."""
+        return "item", id(attributes_of(self.owner)), self.name
 
     def read(self) -> Any:
         """Return the owner's *own* value, never a bound or inherited value, or ABSENT."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, Protocol, final
 from weakref import WeakSet, ref
 
+from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.imports import Watch
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.noticed import reads_caller_by
@@ -16,6 +18,7 @@ from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import lack_of_effect, lost_in_place
 from hookpatch._engine.site.slot_state import Ending
+from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.originals import beneath
 from hookpatch._engine.slots.part import ClassSlot
@@ -26,7 +29,10 @@ from hookpatch.errors import DisplacedWarning, HookpatchWarning, PatchFailedWarn
 
 if TYPE_CHECKING:
     from hookpatch._engine.instances.exchange import Exchange
+    from hookpatch._engine.instances.following import Following
     from hookpatch._engine.instances.living import Living
+
+_NEVER_COPIED: Final = (ModuleType, type, FunctionType, MethodType, CellType)
 
 
 @final
@@ -39,6 +45,22 @@ class AppliedLayer:
     entry: Entry | None = None  # None until the layer is applied
     library: Watch | None = None  # waits for torch: the torch plugin must know of some layers
     has_ended: bool = False
+    following: Following | None = None  # of the copies of a patched object
+
+    def follow_copies(self) -> None:
+        """Follow the copies and pickles of a patched object, before the layer is applied."""
+        slot = self.site.slot
+        if type(slot) is AttributeSlot and not issubclass(type(slot.owner), _NEVER_COPIED):
+            with imports.for_ourselves():
+                from hookpatch._engine.instances.following import Following  # most patches are of no object
+            self.following = Following(self.site, self.layer, self._note_copies)
+            self.following.begin()
+
+    def _note_copies(self, message: str, former: str = "") -> None:
+        """Note what the patch does not do for copies, in place of a former message."""
+        if self.entry is not None:
+            others = [warning for warning in self.entry.warnings if warning not in (message, former)]
+            self.entry.warnings = *others, message
 
     def left_out(self, error: Exception | None) -> Callable[[], None] | None:
         """Note that the layer no longer fits the value below, or fits again; return the warning to make later."""
@@ -64,6 +86,8 @@ class AppliedLayer:
 
     def differences(self) -> list[str]:
         """Return in words the side effects of the patch on a call of the target."""
+        if self.following is not None:
+            self.following.look()
         try:
             return self._differences()
         except Exception as error:  # of the owner
@@ -93,6 +117,13 @@ class AppliedLayer:
         """Remove the layer, and note the ending of the slot."""
         if self.library is not None:
             self.library.cancel()
+        try:
+            self._restore(request)
+        finally:
+            if self.following is not None:
+                self.following.end()
+
+    def _restore(self, request: Requested) -> None:
         if self.has_ended:
             return  # interrupted after the end
         # Without an entry another thread is about to apply the layer: the end of the layer keeps it from that.

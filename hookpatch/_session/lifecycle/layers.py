@@ -96,13 +96,18 @@ class LayersLifecycle(Lifecycle):
         """Apply a noted layer."""
         site, layer = applied.site, applied.layer
         layer.notes = applied
+        applied.follow_copies()
         try:
             site.apply(layer, note)
         except Exception as error:
             layer.end()
+            if applied.following is not None:
+                applied.following.end()
             if not is_interrupt(error):  # else the session restores the layer
                 self._placed.pop(site, None)
             raise
+        if applied.following is not None:
+            applied.following.note_value()
 
     def _warn_of_hidden(self, applied: AppliedLayer) -> None:
         """Warn of layers that no call reaches since a layer was applied."""

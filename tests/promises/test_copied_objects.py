@@ -1,0 +1,378 @@
+"""Copies and pickles of an object with a patched attribute: verb x kind of value x way of copying x reach x scope.
+
+Inside, a copy has the patch for itself, or the report says what the copy lacks. After the end, a copy is as a copy made
+without the patch.
+"""
+
+from __future__ import annotations
+
+import copy
+import copyreg
+import dataclasses
+import gc
+import pickle
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import permutations, product
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
+
+import hookpatch
+from hookpatch._engine.instances import duplicates
+from hookpatch._engine.site.sites import patched
+from hookpatch.errors import HookpatchError
+
+MODULE: Final = """
+    import copy, dataclasses
+
+    class Called:
+        def __call__(self, x=0): return ['called', x]
+
+    def function(x=0): return ['function', x]
+
+    class Base:
+        __slots__ = ()
+        number = 1
+        listed = [1]
+        def method(self, x=0): return ['method', x, self.name]
+        @classmethod
+        def of_class(cls, x=0): return ['of class', x]
+        @staticmethod
+        def static(x=0): return ['static', x]
+        called = Called()
+
+    @dataclasses.dataclass
+    class Plain(Base):
+        name: str = "object"
+        own_number: int = 1
+        own_list: list = dataclasses.field(default_factory=lambda: [1])
+        own_called: object = dataclasses.field(default_factory=Called)
+        own_function: object = dataclasses.field(default_factory=lambda: function)
+        def __post_init__(self):
+            self.own_method = self.method
+
+    class Slots(Base):
+        __slots__ = ("__dict__", "__weakref__", "own_number", "own_list", "own_called", "own_function", "own_method")
+        def __init__(self):
+            self.name, self.own_number, self.own_list, self.own_called = "object", 1, [1], Called()
+            self.own_function, self.own_method = function, self.method
+
+    class States(Plain):
+        def __getstate__(self): return dict(vars(self))
+        def __setstate__(self, state): vars(self).update(state)
+
+    class Reduced(Plain):
+        def __reduce__(self): return Reduced, (), dict(vars(self))
+
+    class Entries(dict, Base):
+        def __init__(self):
+            self.name, self.own_number, self.own_list, self.own_called = "object", 1, [1], Called()
+            self.own_function, self.own_method = function, self.method
+            self["key"] = "value"
+
+    class Copying(Plain):
+        def __copy__(self):
+            made = type(self).__new__(type(self))
+            vars(made).update(vars(self))
+            return made
+        def __deepcopy__(self, memo):
+            made = memo[id(self)] = type(self).__new__(type(self))
+            vars(made).update(copy.deepcopy(vars(self), memo))
+            return made
+
+    k = {kind}()
+"""
+KINDS: Final = ("Plain", "Slots", "States", "Reduced", "Entries", "Copying")
+METHODS: Final = ("method", "of_class", "static", "called", "own_called", "own_function", "own_method")
+NAMES: Final = (*METHODS, "number", "listed", "own_number", "own_list")
+COPIES: Final[dict[str, Callable[[Any], Any]]] = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "copy of a copy": lambda k: copy.copy(copy.deepcopy(k)),
+    "deepcopy of a container": lambda k: copy.deepcopy({"key": [k, k]})["key"][1],
+    "pickle": lambda k: pickle.loads(pickle.dumps(k)),
+    "pickle, oldest": lambda k: pickle.loads(pickle.dumps(k, 0)),
+    "pickle in Python": lambda k: pickle.loads(pickle._dumps(k, 2)),  # type: ignore[attr-defined]
+}
+IN_DICT: Final[dict[str, Callable[[Any], Any]]] = {
+    "reduced": lambda k: copy._reconstruct(k, None, *k.__reduce_ex__(4)),  # type: ignore[attr-defined]
+    "dict": lambda k: _with_attributes(k, dict(vars(k))),
+    "dict.copy": lambda k: _with_attributes(k, vars(k).copy()),
+    "deepcopy of dict": lambda k: _with_attributes(k, copy.deepcopy(vars(k))),
+    "dataclasses.replace": lambda k: dataclasses.replace(k),
+}
+
+
+def _with_attributes(k: Any, attributes: dict[str, Any]) -> Any:
+    made = type(k).__new__(type(k))
+    vars(made).update(attributes)
+    return made
+
+
+def _wrapper(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
+    return ["patched", *wrapped(*args, **kwargs)]
+
+
+def _derived(original: Any) -> Any:
+    return (lambda *args, **kwargs: ["patched", *original(*args, **kwargs)]) if callable(original) else ["patched"]
+
+
+def _patch(verb: str, name: str) -> hookpatch.Patch:
+    address = f"copied:k.{name}"
+    if verb == "wrap":
+        return hookpatch.wrap(address, _wrapper)
+    if verb in ("inject", "default"):
+        return getattr(hookpatch, verb)(address, x="patched")  # type: ignore[no-any-return]
+    if verb == "derive":
+        return hookpatch.derive(address, _derived)
+    if verb == "edit":
+        return hookpatch.edit(address, f"['{name.removeprefix('own_').replace('_', ' ')}', x", "['patched', x")
+    if verb == "remove":
+        return hookpatch.remove(address)
+
+    def new(*args: Any, **kwargs: Any) -> list[str]:
+        return ["patched"]
+
+    value = new if name in METHODS else ["patched"]
+    return hookpatch.replace(address, value, check_signature=False, why="it takes any call")
+
+
+def _shown(k: Any, name: str) -> Any:
+    """Return what an object shows under a name: the answer of a call, or the value."""
+    value = getattr(k, name, "absent")
+    return value() if callable(value) else value
+
+
+def _own(k: Any) -> list[str]:
+    names = [*vars(k), *(name for name in getattr(type(k), "__slots__", ()) if name[:2] != "__" and hasattr(k, name))]
+    return sorted(names)
+
+
+def _is_as(made: Any, other: Any, name: str) -> bool:
+    """Return True if two copies have the same names, and show the same; each for itself."""
+    is_bound = [getattr(getattr(k, name, None), "__self__", None) is k for k in (made, other)]
+    return _own(made) == _own(other) and _shown(made, name) == _shown(other, name) and len(set(is_bound)) == 1
+
+
+def _nothing_is_followed() -> bool:
+    return not (duplicates._followed or duplicates._copies or duplicates._reducers)
+
+
+CELLS: Final = [
+    pytest.param(kind, way, marks=() if (kind, way) in (("Plain", "deepcopy"), ("Slots", "copy")) else pytest.mark.ends)
+    for kind, way in product(KINDS, COPIES)
+    if (kind, way) != ("Slots", "pickle, oldest")  # Python refuses
+]
+
+
+@pytest.mark.parametrize(("kind", "way"), CELLS)
+@pytest.mark.filterwarnings("ignore::hookpatch.errors.HookpatchWarning")
+def test_a_copy_has_the_patch_for_itself_or_the_report_says_so(
+    make_module: Callable[[str, str], ModuleType], kind: str, way: str
+) -> None:
+    """Each verb and each kind of value, at the object's slot and everywhere, for the process and for a task."""
+    module: Any = make_module("copied", MODULE.format(kind=kind))
+    table, make = dict(copyreg.dispatch_table), COPIES[way]
+    silent, left, applied = [], [], 0
+    for verb, name, reach, scope in product(
+        ("wrap", "inject", "default", "derive", "replace", "edit", "remove"),
+        NAMES,
+        ("slot", "everywhere"),
+        ("process", "task"),
+    ):
+        cell = (verb, name, reach, scope)
+        unpatched = make(module.k)
+        own, shown = _own(module.k), _shown(module.k, name)
+        try:
+            patch = replace(_patch(verb, name), reach=reach)  # type: ignore[arg-type]
+            session = hookpatch.active(patch, children="local", scope=scope).open()  # type: ignore[arg-type]
+        except HookpatchError:
+            continue
+        applied += 1
+        made = make(module.k)
+        made.name = unpatched.name = "copy"
+        inside, said = _shown(made, name), " ".join(session.report().patches[0].warnings)
+        if ("patched" in inside) if isinstance(inside, list) else inside == "absent":
+            if "object" in inside:
+                silent.append((cell, inside))  # the copy calls the object
+        elif inside != _shown(module.k, name) and "inside" not in said:
+            silent.append((cell, inside))
+        session.close()
+        if not _is_as(made, unpatched, name) and "left alone" not in str(session.report()):
+            left.append((cell, _own(made), _shown(made, name)))
+        assert (_own(module.k), _shown(module.k, name)) == (own, shown), cell
+        assert copyreg.dispatch_table == table, cell
+    assert (silent, left) == ([], [])
+    assert applied > 40
+    assert patched() == []
+    assert _nothing_is_followed()
+
+
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [
+        pytest.param(kind, way, marks=() if (kind, way) == ("Plain", "dict") else pytest.mark.ends)
+        for kind, way in product(("Plain", "Slots", "Copying"), IN_DICT)
+        if (kind, way) != ("Slots", "dataclasses.replace")  # no dataclass
+    ],
+)
+@pytest.mark.filterwarnings("ignore::hookpatch.errors.HookpatchWarning")
+def test_a_copied_dict_is_named(make_module: Callable[[str, str], ModuleType], kind: str, way: str) -> None:
+    """Nothing tells of a copy of a ``__dict__``: the report inside and after the end counts the objects."""
+    module: Any = make_module("copied", MODULE.format(kind=kind))
+    make, silent, applied = IN_DICT[way], [], 0
+    names = METHODS if way == "deepcopy of dict" else NAMES  # a list would be another list
+    for verb, name in product(("wrap", "inject", "default", "derive", "replace", "edit"), names):
+        unpatched = make(module.k)
+        try:
+            session = hookpatch.active(_patch(verb, name), children="local").open()
+        except HookpatchError:
+            continue
+        applied += 1
+        made = make(module.k)
+        made.name = unpatched.name = "copy"
+        if "object" in str(_shown(made, name)) and "left alone" not in str(session.report()):
+            silent.append((verb, name, "inside"))
+        session.close()
+        if not _is_as(made, unpatched, name) and "left alone" not in str(session.report()):
+            silent.append((verb, name, "after the end"))
+    assert silent == []
+    assert applied > 20
+    assert _nothing_is_followed()
+
+
+@pytest.mark.parametrize("ends", list(permutations(range(3))))
+@pytest.mark.parametrize(
+    "verbs",
+    [
+        ("replace", "wrap", "wrap"),
+        pytest.param(("wrap", "derive", "inject"), marks=pytest.mark.ends),
+        pytest.param(("derive",) * 3, marks=pytest.mark.ends),
+    ],
+)
+def test_copies_are_restored_whatever_ends_first(
+    make_module: Callable[[str, str], ModuleType], verbs: tuple[str, ...], ends: tuple[int, ...]
+) -> None:
+    """Three patches of one attribute; copies are made before and after each opening and closing."""
+    module: Any = make_module("copied", MODULE.format(kind="Plain"))
+    for name in ("method", "own_function"):
+        table = dict(copyreg.dispatch_table)
+        unpatched = copy.deepcopy(module.k)
+        made, sessions = [copy.copy(module.k)], []
+        for verb in verbs:
+            sessions.append(hookpatch.active(_patch(verb, name), children="local").open())
+            made += [copy.copy(module.k), copy.deepcopy(module.k)]
+        for place in ends:
+            sessions[place].close()
+            made += [copy.copy(module.k), copy.deepcopy(module.k)]
+        assert [_own(copied) for copied in made] == [_own(unpatched)] * len(made)
+        assert [_shown(copied, name) for copied in made] == [_shown(unpatched, name)] * len(made)
+        assert copyreg.dispatch_table == table
+    assert _nothing_is_followed()
+
+
+def test_a_copy_with_a_value_of_other_code_is_left_alone(make_module: Callable[[str, str], ModuleType]) -> None:
+    """The program sets the attribute of the copy; the end keeps that value, and the entry of other code in copyreg."""
+    module: Any = make_module("copied", MODULE.format(kind="Plain"))
+    with hookpatch.active(hookpatch.replace("copied:k.own_list", ["patched"]), children="local"):
+        made = copy.copy(module.k)
+        made.own_list = ["own"]
+        reducer = copyreg.dispatch_table[module.Plain] = lambda k: (module.Plain, ())
+    assert made.own_list == ["own"]
+    assert copyreg.dispatch_table.pop(module.Plain) is reducer
+    assert module.k.own_list == [1]
+
+
+def test_a_reducer_of_other_code_is_asked(make_module: Callable[[str, str], ModuleType]) -> None:
+    """A class with a reducer in copyreg keeps the reducer, inside and after the end."""
+    module: Any = make_module("copied", MODULE.format(kind="Plain"))
+    reducer = copyreg.dispatch_table[module.Plain] = lambda k: (module.Plain, ("reduced",), dict(vars(k)))
+    try:
+        with hookpatch.active(hookpatch.replace("copied:k.own_list", ["patched"]), children="local"):
+            made, loaded = copy.copy(module.k), pickle.loads(pickle.dumps(module.k))
+            assert (made.own_list, loaded.own_list) == (["patched"], [1])
+        assert made.own_list == [1]
+        assert copyreg.dispatch_table[module.Plain] is reducer
+    finally:
+        del copyreg.dispatch_table[module.Plain]
+
+
+def test_an_original_that_holds_the_object_or_cannot_be_copied(make_module: Callable[[str, str], ModuleType]) -> None:
+    """Deepcopy copies the original for the copy: with a way back to the object, or not at all for a lock."""
+    module: Any = make_module("copied", MODULE.format(kind="Plain"))
+    module.k.own_list = [module.k]
+    with hookpatch.active(hookpatch.replace("copied:k.own_list", ["patched"]), children="local"):
+        made = copy.deepcopy(module.k)
+        assert made.own_list == ["patched"]
+    assert made.own_list[0] is made
+    module.k.own_list = lock = threading.Lock()
+    with hookpatch.active(hookpatch.replace("copied:k.own_list", ["patched"]), children="local"):
+        made = copy.deepcopy(module.k)
+    assert made.own_list is lock
+
+
+def test_copies_die(make_module: Callable[[str, str], ModuleType]) -> None:
+    """A session keeps no copy alive."""
+    module: Any = make_module("copied", MODULE.format(kind="Plain"))
+    with hookpatch.active(hookpatch.replace("copied:k.own_list", ["patched"]), children="local"):
+        made = [copy.deepcopy(module.k) for _ in range(10)]
+        deaths = [weakref.ref(copied) for copied in made]
+        assert len(duplicates._copies) == 10
+        del made
+        gc.collect()
+        assert [death() for death in deaths] == [None] * 10
+        assert duplicates._copies == {}
+
+
+def test_a_class_without_weak_references(make_module: Callable[[str, str], ModuleType]) -> None:
+    """A class of C is followed, too. Without weak references, few dead copies are kept until the end."""
+    module: Any = make_module(
+        "copied_plainly",
+        """
+        import types
+        class Small:
+            __slots__ = ("value",)
+        space, small = types.SimpleNamespace(value=1), Small()
+        small.value = 1
+        """,
+    )
+    for name in ("space", "small"):
+        k = getattr(module, name)
+        with hookpatch.active(hookpatch.replace(f"copied_plainly:{name}.value", 2), children="local"):
+            made, loaded = [copy.copy(k), copy.deepcopy(k)], pickle.loads(pickle.dumps(k))
+            assert ([copied.value for copied in made], loaded.value) == ([2, 2], 1)
+            for _ in range(100):
+                copy.copy(k)
+            assert len(duplicates._copies) < 70
+        assert [copied.value for copied in made] == [1, 1]
+        assert _nothing_is_followed()
+
+
+@pytest.mark.parametrize("make", [copy.deepcopy, lambda k: pickle.loads(pickle.dumps(k))])
+def test_a_copied_model_computes_with_its_own_weights(
+    make_module: Callable[[str, str], ModuleType], make: Callable[[Any], Any]
+) -> None:
+    """torch's modules keep parts in dicts of their own; a copied model runs no method of the other model."""
+    torch = pytest.importorskip("torch")
+    module: Any = make_module("model_module", "import torch\nmodel = torch.nn.Linear(2, 2)")
+    x, state = torch.ones(1, 2), module.model.state_dict()
+    expected = module.model(x)
+    with hookpatch.active(
+        hookpatch.wrap("model_module:model.forward", lambda wrapped, instance, args, kwargs: wrapped(*args) + 1),
+        children="local",
+    ) as session:
+        copied = make(module.model)
+        assert torch.equal(module.model(x), expected + 1)
+        with torch.no_grad():
+            copied.weight.zero_()
+        inside = copied(x)
+        assert list(module.model.state_dict()) == list(state)
+        assert "made inside" in str(session.report())
+    assert torch.equal(module.model(x), expected)
+    assert "forward" not in vars(copied)
+    assert torch.equal(inside, module.model.bias.expand(1, 2))
+    assert torch.equal(copied(x), inside)
