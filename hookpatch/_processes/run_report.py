@@ -35,7 +35,7 @@ class ProcessReport:
         rank: the number of the process among the processes of a launcher, None without a launcher.
         argv: the command line.
         began: the start of hookpatch in the process, in seconds since 1970; None without a report file.
-        written: when the report file was last written: at the end of the process, if it has ended. None likewise.
+        written: when the report file was last written, for an ended process at the end; None without a report file.
         ended: True if the process ran to its end; a running process and a killed one are False.
         patches: the states of its patches when the file was written.
         problems: the problems of the process; mostly empty.
@@ -284,14 +284,14 @@ def problem_of(patch: PatchReport) -> str | None:
 
 def _warnings(patches: Sequence[PatchReport]) -> Iterator[str]:
     """Yield the warnings of one patch, from its reports in all processes."""
-    was_on = [patch for patch in patches if patch.applied_at is not None]
-    counted = [sum(patch.calls.values()) for patch in was_on if patch.calls is not None]
-    if not was_on and all(patch.required and patch.state in ("waiting", "unused") for patch in patches):
+    applied = [patch for patch in patches if patch.applied_at is not None]
+    counted = [sum(patch.calls.values()) for patch in applied if patch.calls is not None]
+    if not applied and all(patch.required and patch.state in ("waiting", "unused") for patch in patches):
         yield "was never applied: the program did not import its module"
     if counted and sum(counted) < max(1, patches[0].required_calls) and patches[0].required:
         yield too_few(sum(counted), patches[0].required_calls)
-    yield from (f"overwritten: {patch.reason}" for patch in was_on if patch.state == "overwritten")
-    yield from (warning for patch in was_on for warning in patch.warnings)
+    yield from (f"overwritten: {patch.reason}" for patch in applied if patch.state == "overwritten")
+    yield from (warning for patch in applied for warning in patch.warnings)
 
 
 def _owner(patch: PatchReport) -> str:

@@ -29,7 +29,7 @@ def overridden(owner: type, name: str, is_of_rule: bool) -> str:
 
 
 def _calls_on(cls: type, owner: type, name: str, is_of_rule: bool) -> bool:
-    """Return True for a class without a method of its own, in which a patch calls the method of the base class."""
+    """Return True if a class has the method only because of a patch, and the patch calls the base class's method."""
     slot = AttributeSlot(cls, name)
     if slot.key not in originals:
         return False
@@ -39,4 +39,4 @@ def _calls_on(cls: type, owner: type, name: str, is_of_rule: bool) -> bool:
     if all(layer.wraps or layer.only is not None for layer in site.layers):
         return True  # the inherited method is looked up at each call
     method: Any = inner(vars(owner).get(name))
-    return leads_to(site.stands, method)  # a derived value calls the method of its moment
+    return leads_to(site.stands, method)  # a derived value calls the method from which it was derived

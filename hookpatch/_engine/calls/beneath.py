@@ -1,4 +1,4 @@
-"""Functions beneath a wrapper, where the value beneath is no function to call as it is."""
+"""Make the function that a wrapper calls, where the wrapper cannot call the value beneath directly."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def looking_up(look_up: Callable[[Any, Any], Any] | None, like: FunctionType) ->
     """Return a function that calls a callable looked up at each call, like ``like``; without a look-up ``like``."""
     if look_up is None:
         return like
-    with suppress(AttributeError):  # the class has lost the name just now
-        look_up(like, None)  # once: Dynamo traces a further look-up of the same value alone
+    with suppress(AttributeError):  # another thread has just removed the name from the class
+        look_up(like, None)  # now: Dynamo can trace a look-up only if an earlier look-up has returned the value
 
     def below(*args: Any, **kwargs: Any) -> Any:
         return look_up(like, None)(*args, **kwargs)

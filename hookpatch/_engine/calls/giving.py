@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 from hookpatch._engine.calls.trampoline import Wrapper
 
-Test: TypeAlias = Callable[[Any, Any], bool]  # is a value the injected one? Also gets the object of a method's call
+# Returns True for the injected value; gets a value, and the object of a method's call.
+Test: TypeAlias = Callable[[Any, Any], bool]
 # An argument that other layers inject: its name, the tests, and an object that is true while one of the layers injects.
 Given: TypeAlias = tuple[str, Sequence[Test], object]
 
@@ -17,7 +18,14 @@ Given: TypeAlias = tuple[str, Sequence[Test], object]
 def injecting(
     arguments: Mapping[str, Any], parameters: Sequence[Parameter], before: int, outside: Sequence[Given]
 ) -> Wrapper:
-    """Return a wrapper that injects arguments, except arguments that an outer layer has injected in the same call."""
+    """Return a wrapper that injects arguments, except arguments that an outer layer has injected in the same call.
+
+    Args:
+        arguments: the values by name.
+        parameters: the parameters of the callee, without the object of a method's call.
+        before: the number of positional arguments before the parameters: 1 for a method, else 0.
+        outside: the arguments that outer layers inject.
+    """
     by_place = [
         (place, parameter.name, parameter.kind is Parameter.POSITIONAL_ONLY)
         for place, parameter in enumerate(parameters, before)
@@ -37,9 +45,10 @@ def injecting(
     def injected(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         values = {name: _fresh(value) for name, value in arguments.items()}
         for name, tests, is_on in outside:
-            # By the value: a call that began before the other layer was applied lacks the injected value.
-            of = args[0] if before and args else None
-            if any(is_it(value, of) for value in present(name, args, kwargs) for is_it in tests) and is_on:
+            # Ask for the value: a call that began before the other layer was applied comes without the injected value.
+            method_object = args[0] if before and args else None
+            passed = present(name, args, kwargs)
+            if any(is_injected(value, method_object) for value in passed for is_injected in tests) and is_on:
                 del values[name]
         if len(args) < least:
             return wrapped(*args, **{**kwargs, **values})
@@ -57,7 +66,7 @@ def injecting(
         return injected
 
     def added(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        # A tenth faster for most calls: no value to copy, and no argument given already.
+        # Most calls pass no argument to override, and no value needs a copy: this way is a tenth faster.
         if kwargs or len(args) >= least:
             return injected(wrapped, instance, args, kwargs)
         return wrapped(*args, **arguments)

@@ -83,7 +83,7 @@ class _Search:
             for patched in [*originals.values()]
             if (name := _name_of(patched.slot)) is not None and patched.original is not ABSENT
         }
-        # The same for entries, and for attributes of objects: their owner has a name, or not.
+        # The same for patched entries and attributes of objects; the owner of some has no name.
         self._entries: Final = entries_beneath()
 
     def _places(self, referent: Any, depth: int) -> Iterator[_Place]:
@@ -93,10 +93,10 @@ class _Search:
             yield from self.places_in(holder, referent, depth)
 
     def weak_places(self, holder: Any, entry: Any) -> Iterator[tuple[str, str]]:
-        """Yield the places of a weak reference that have a name. A key of a mapping is looked up, and not called."""
+        """Yield the named places of a weak reference, except keys: no code calls the key of a mapping."""
         if type(holder) is dict and any(key is entry for key in holder):
             return
-        if type(holder) is WeakMethod:  # it keeps the reference to its function
+        if type(holder) is WeakMethod:  # the WeakMethod holds the weak reference to the function
             for outer in self._referrers.referrers_of(holder):
                 yield from self.weak_places(outer, holder)
             return
@@ -188,7 +188,7 @@ class _Search:
         elif root is not None and (
             type(holder) is type(_lru_cached) or not (is_found or _is_instance(holder, referent))
         ):
-            yield None, f"{words} ({a_kind(holder)})", root  # a holder without a name is not worth a line
+            yield None, f"{words} ({a_kind(holder)})", root  # a holder without a name would say nothing to the user
 
     def _name(self, holder: Any, depth: int) -> tuple[str, str | None]:
         """Return words that name a holder, and the module from which the holder is reached."""

@@ -24,16 +24,16 @@ def command_of(target: Sequence[str]) -> list[str]:
 
 def status_of(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a program; return its exit status, 128 + n after signal n, 70 in place of 0 if a required patch missed."""
-    import tempfile  # here: most programs run in the place of this one
+    import tempfile  # imported here: most programs replace this process, and need no folder
     from threading import Thread
 
     with tempfile.TemporaryDirectory(prefix="hookpatch-") as folder:
         note = os.path.join(folder, "calls_missed")
         read, write = os.pipe()
         os.set_blocking(write, False)
-        signal.set_wakeup_fd(write)  # written to at once: a handler in Python would have to wait for child.wait()
+        signal.set_wakeup_fd(write)  # C code writes the number at once; a Python handler waits for child.wait()
         for number in (*_PASSED_ON, signal.SIGINT):  # the terminal sends SIGINT to the program, too
-            signal.signal(number, lambda *_: None)  # not ignored: what is ignored here would be in the program, too
+            signal.signal(number, lambda *_: None)  # no SIG_IGN: the program would inherit it
         child = subprocess.Popen(command, env={**environment, _environment.CALLS_MISSED: note})
         Thread(target=_pass_on, args=(read, child), daemon=True).start()
         status = child.wait()

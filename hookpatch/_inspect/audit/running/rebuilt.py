@@ -1,9 +1,10 @@
 """Rebuild the former values of modules in a process without notes: from the values' provenance, and from the source.
 
-A value that a module's own file defines is the module's own. For any other value the source is read: if no statement
-that binds the name can have left the value, a foreign value was set later. A definition cannot, nor a constant, a copy
-of another value, a decorator of others, or an import before the author's package was imported. A value of any other
-statement is never reported. ``twins.py`` has the rules for the standard library's own values.
+A value that a module's own file defines is the module's own. Any other value is foreign, and the module's source is
+read. If no statement that binds the name can have left the foreign value, other code has set the value later. These
+statements leave no foreign value: a definition, a constant, a copy of a value that is not foreign, a decorator in which
+the value's author has no part, an import that ran before the first import of the author's package. A name bound by any
+other statement is never reported. ``twins.py`` has the rules for the standard library's own values.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from hookpatch._inspect.audit.snapshot import (
 )
 from hookpatch._inspect.slot.foreign import wrapping
 
-_NEVER_TOLD: Final = (*PLAIN, list, dict, tuple, set, frozenset, ModuleType)
+_NEVER_REPORTED: Final = (*PLAIN, list, dict, tuple, set, frozenset, ModuleType)
 # The callable objects of these modules are no code.
 _OF_TYPES: Final = ("typing", "typing_extensions", "types", "collections", "_collections")
 _DEEPEST: Final = 3  # classes inside of classes
@@ -150,7 +151,7 @@ class _Module:
 
     def _compare(self, note: OwnerNote, name: str, value: Any, path: tuple[str, ...]) -> None:
         """Put the former value of a name into the notes, if a foreign value was set later."""
-        if name in OF_PYTHON or type(value) in _NEVER_TOLD or self._is_own(value):
+        if name in OF_PYTHON or type(value) in _NEVER_REPORTED or self._is_own(value):
             return
         if AttributeSlot(note.owner, name).key in self._ours:
             return
