@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from audit_held_back import FIRST, SECOND
+from audit_held_back import FIRST, SECOND, THIRD
 from audit_programs import IMPORTING, PATCHING, Program
 
 HERE: Final = Path(__file__).parent
@@ -202,7 +202,7 @@ def main() -> None:
     parser.add_argument("--misses", action="store_true")
     parser.add_argument("--held-back", action="store_true")
     chosen = parser.parse_args()
-    every = {**FIRST, **SECOND} if chosen.held_back else {**PATCHING, **IMPORTING}
+    every = {**FIRST, **SECOND, **THIRD} if chosen.held_back else {**PATCHING, **IMPORTING}
     programs = {name: program for name, program in every.items() if not chosen.only or name in chosen.only}
     with tempfile.TemporaryDirectory() as scratch:
         python = environment(chosen.venv or Path(scratch) / "venv", every)

@@ -103,12 +103,28 @@ def values_of_owners() -> list[tuple[str, Any, Any, dict[str, tuple[Any, Any]]]]
     ]
 
 
+def hides(owner: Any, name: str, new: Any, former: dict[int, dict[str, tuple[Any, Any]]]) -> bool:
+    """Return True if a new name of a class hides a former value of a base, other than a mark by the same package."""
+    for base in owner.__mro__[1:] if isinstance(owner, type) else ():
+        values = former.get(id(base)) or {own: (value, None) for own, value in vars(base).items()}
+        if name in values:
+            package = package_of(written(values[name][0])[1])
+            return package != package_of(written(new)[1]) or package == package_of(base.__module__)
+    return False
+
+
+def package_of(home: str) -> str:
+    """Return the top-level package of a file or a module."""
+    return home.rpartition("site-packages/")[2].replace("/", ".").partition(".")[0]
+
+
 def changed(before: Any) -> dict[str, list[Any]]:
     """Return the slots of the owners that hold another object or other code.
 
     The result has old and new, None for no value.
     """
     changes: dict[str, list[Any]] = {}
+    former = {id(owner): values for _, _, owner, values in before}
     for address, names, owner, values in before:
         current = dict(names)
         for name in {*values, *current} - _SKIPPED:
@@ -116,10 +132,7 @@ def changed(before: Any) -> dict[str, list[Any]]:
             new = current.get(name)
             if name in values and name in current and old is new and code_of(new) is code:
                 continue
-            is_hiding = (
-                name not in values and isinstance(owner, type) and any(name in vars(b) for b in owner.__mro__[1:])
-            )
-            if name in values or is_hiding:
+            if name in values or hides(owner, name, new, former):
                 changes[f"{address}{name}"] = [
                     written(old) if name in values else None,
                     written(new) if name in current else None,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final, final
 
@@ -12,12 +11,21 @@ from hookpatch._engine.patch.describe import PLAIN, describe
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.item import ItemSlot
-from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner
+from hookpatch._engine.slots.slot import ABSENT, Slot, inner
 from hookpatch._engine.source.location import in_words
 from hookpatch._inspect.audit.finding import AuditFinding
 from hookpatch._inspect.audit.hooks import hooks
 from hookpatch._inspect.audit.kinds import DESCRIPTORS, OF_PYTHON, is_code, is_movable, is_object, name_of
-from hookpatch._inspect.audit.origin import PYTHON, Origin, distribution_of, of_module, origin_of, version_of
+from hookpatch._inspect.audit.origin import (
+    PYTHON,
+    Origin,
+    distribution_of,
+    is_foreign,
+    of_module,
+    origin_of,
+    version_of,
+)
+from hookpatch._inspect.audit.probable import AuthorByTime, author_of_removal
 from hookpatch._inspect.audit.snapshot import Change, EntryChange, Snapshot, Unknown, module_of_class, names_of_module
 from hookpatch._inspect.slot.foreign import wrapping
 
@@ -60,7 +68,7 @@ class Comparison:
             findings[target, kind] = self._finding(change, kind, target, stale.get(id(change.before), []))
         for finding in [*self._swapped(), *self._exchanged_modules(), *map(self._of_entry, entries), *hooks()]:
             findings.setdefault((finding.target, finding.kind), finding)
-        completed = map(_AuthorByTime(findings.values()).completed, findings.values())
+        completed = map(AuthorByTime(findings.values()).completed, findings.values())
         return sorted(completed, key=lambda finding: finding.target)
 
     def patches(self) -> list[tuple[Change, str, str]]:
@@ -115,10 +123,16 @@ class Comparison:
         return "replaced" if name.isupper() and not name.startswith("_") else None
 
     def _kind_of_added(self, owner: Any, name: str, after: Any, is_class: bool) -> str | None:
-        if is_class and is_code(after) and along_mro(owner, name, past_owner=True) is not ABSENT:
+        hidden = self._snapshot.hidden_by(owner, name) if is_class and is_code(after) else None
+        if hidden is not None and not self._is_mark(*hidden, after):
             return None if self._is_of_itself(owner, ABSENT, after) else "overridden"
         is_builtin = issubclass(type(owner), ModuleType) and names_of_module(owner).get("__name__") == "builtins"
         return "added" if self._everything or (is_builtin and name != "_") else None
+
+    def _is_mark(self, base: type, hidden: Any, after: Any) -> bool:
+        """Return True if a foreign author marks both classes, as zope.interface does with ``__implemented__``."""
+        origin = origin_of(hidden)
+        return is_foreign(origin, self._home(base)) and origin.distribution == origin_of(after).distribution
 
     def _is_of_itself(self, owner: Any, before: Any, after: Any) -> bool:
         """Return True for a change by the distribution of the changed module or class."""
@@ -134,8 +148,9 @@ class Comparison:
 
     def _finding(self, change: Change, kind: str, target: str, stale: list[tuple[int, str, str]]) -> AuditFinding:
         owner, name, before, after = change
-        origin = origin_of(after, before) if after is not ABSENT else Origin()
-        if not origin.is_known and after is not ABSENT:
+        is_ours, is_removed = self._is_patch_of_hookpatch(change), after is ABSENT
+        origin = author_of_removal(owner, name, self._home) if is_removed else origin_of(after, before)
+        if not origin.is_known and not is_removed:
             origin = Origin(self._home(owner).distribution) if self._everything else origin
         key = id(owner), name
         layers, undo = _beneath(after, before, AttributeSlot(owner, name))
@@ -145,10 +160,11 @@ class Comparison:
             None if before is ABSENT else "not known" if type(before) is Unknown else in_words(before),
             None if after is ABSENT else in_words(after),
             **self._author_fields(AttributeSlot(owner, name), origin),
+            probable=is_removed and origin.is_known and not is_ours,
             when=self._when.get(key),
             layers=layers,
             stale=tuple(words for of, holds, words in stale if (of, holds) != key),
-            undo="session" if self._is_patch_of_hookpatch(change) else undo,
+            undo="session" if is_ours else undo,
         )
 
     def _author_fields(self, slot: Slot | None, origin: Origin) -> dict[str, Any]:
@@ -271,23 +287,3 @@ def _beneath(after: Any, before: Any, slot: Slot) -> tuple[int, str | None]:
         if value is before or inner(value) is inner(before):
             return count, undo
     return 0, None
-
-
-@final
-class _AuthorByTime:
-    """The only distribution that patched slots between two imports, as the author of a value of unknown author."""
-
-    def __init__(self, findings: Iterable[AuditFinding]) -> None:
-        self._authors: Final[dict[str | None, set[tuple[str, str | None]]]] = {}
-        for finding in findings:
-            if finding.distribution not in (None, PYTHON) and finding.plugin is None:
-                self._authors.setdefault(finding.when, set()).add((str(finding.distribution), finding.version))
-
-    def completed(self, finding: AuditFinding) -> AuditFinding:
-        """Return the finding with its probable author, unless the author is known."""
-        authors = self._authors.get(finding.when, set())
-        is_unknown = finding.distribution == PYTHON or (finding.distribution is None and finding.place is None)
-        if finding.when is None or finding.plugin is not None or not is_unknown or len(authors) != 1:
-            return finding
-        [(distribution, version)] = authors
-        return replace(finding, distribution=distribution, version=version, probable=True)

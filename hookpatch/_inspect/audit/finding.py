@@ -30,7 +30,8 @@ class AuditFinding:
         place: the definition of the present value, as ``file:line``; None if unknown.
         assigned_at: ``file:line`` of the observed statement that changed the slot; None if no statement was observed.
         plugin: the plugin of hookpatch that made the patch, ``"active()"`` without a plugin; None if foreign.
-        probable: True if the distribution is a guess by time: no other distribution patched between the same imports.
+        probable: True if the distribution is a guess: no other distribution patched between the same imports, or the
+            distribution has patched the method that the class inherits since its own was removed.
         when: the imports between which the change was first seen.
         layers: the number of wrappers over the original, 0 if the original is not beneath.
         stale: other names that still hold the original.

@@ -171,6 +171,15 @@ class Snapshot:
         yield from [*self.modules.values()]
         yield from [*self.classes.values()]
 
+    def hidden_by(self, owner: type, name: str) -> tuple[type, Any] | None:
+        """Return the nearest base class with a former value of a name, and the value; None without one."""
+        for base in mro(owner)[1:]:
+            note = self.classes.get(id(base))
+            names = names_of_class(base) if note is None else note.before
+            if name in names:
+                return base, names[name]
+        return None
+
     def changes(self, owners: Iterable[OwnerNote]) -> Iterator[Change]:
         """Yield the owners' names with another value or without a value, and the added names."""
         for note in owners:

@@ -1,10 +1,10 @@
 """Rebuild the former values of modules in a process without notes: from the values' provenance, and from the source.
 
 A value that a module's own file defines is the module's own. Any other value is foreign, and the module's source is
-read. If no statement that binds the name can have left the foreign value, other code has set the value later. These
-statements leave no foreign value: a definition, a constant, a copy of a value that is not foreign, a decorator in which
-the value's author has no part, an import that ran before the first import of the author's package. A name bound by any
-other statement is never reported. ``twins.py`` has the rules for the standard library's own values.
+read. If no statement that binds the name can have left the foreign value, other code has set the value later. No
+foreign value can come from a definition, a constant, or a copy of a value that is not foreign. Nor from a decorator in
+which the author has no part, or an import that ran before the author's package was imported. A name bound by any other
+statement is never reported. ``twins.py`` has the rules for the standard library's own values.
 """
 
 from __future__ import annotations

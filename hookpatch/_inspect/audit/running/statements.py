@@ -66,11 +66,17 @@ class Statements:
             name: the name.
             is_plain: True for a module, and for a class that no foreign code has made.
         """
-        if self._home.distribution == PYTHON and self._source.may_bind(name):
+        bindings = [binding for binding in self._source.bindings(name) if not self._is_star_without(binding)]
+        if self._home.distribution == PYTHON and bindings:
             return True
-        bindings = self._source.bindings(name)
         is_fit = is_plain or {binding.kind for binding in bindings} == {COPY}
         return bool(bindings) and is_fit and not any(self._may_leave(name, each, ()) for each in bindings)
+
+    def _is_star_without(self, binding: Binding) -> bool:
+        """Return True for a star import from a module that lacks the name."""
+        copied = binding.copied
+        is_star = copied is not None and copied._replace(name="*") in self._source.stars
+        return is_star and copied is not None and copied.read(self._names)[1] is ABSENT
 
     def _may_leave(self, name: str, binding: Binding, met: tuple[str, ...]) -> bool:
         """Return True if a statement may have left the value; ``met`` are the names that copied each other before."""
