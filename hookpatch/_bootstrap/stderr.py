@@ -27,11 +27,25 @@ def write_line(*messages: object, kind: Literal["", "error", "warning"] = "", sp
 
         text = "".join(f"{start}{one_line(str(message))}\n" for message in messages)
         try:
-            sys.stderr.write(text)
+            _write(text)
         except UnicodeEncodeError:  # of a file that the program has put in the place of stderr
             sys.stderr.write(text.encode("ascii", "backslashreplace").decode())
         except (OSError, ValueError):  # a full disk, a closed pipe or file
             return
+
+
+def _write(text: str) -> None:
+    """Write a text to stderr. Python's own stderr gets the text past its buffer.
+
+    A buffer would keep a text that a full disk refuses. Python would try again at its end, and exit with status 120.
+    """
+    stream = sys.stderr
+    raw = getattr(getattr(stream, "buffer", None), "raw", None) if stream is sys.__stderr__ else None
+    if raw is None:  # a file of the program, or a stderr without a buffer
+        stream.write(text)
+    else:
+        stream.flush()
+        raw.write(text.replace("\n", os.linesep).encode(stream.encoding, "backslashreplace"))
 
 
 def refusal(why: object, speaker: str = "hookpatch") -> SystemExit:

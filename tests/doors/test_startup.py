@@ -68,7 +68,10 @@ def test_refusal_without_a_stderr(home: Environment, policy: str, out: str, stat
 def test_refusal_with_a_stderr_that_takes_nothing(
     home: Environment, put: str, policy: str, out: str, status: int
 ) -> None:
-    """A full disk or a pipe without a reader changes neither the status nor the program."""
+    """A full disk or a pipe without a reader changes neither the status nor the program.
+
+    PYTHONUNBUFFERED is unset: with a buffer Python would exit with status 120.
+    """
     code = f"""
 import os, sys
 def pipe():
@@ -79,7 +82,7 @@ def pipe():
 os.environ["HOOKPATCH_PLUGINS"] = "nope"
 os.execv(sys.executable, [sys.executable, "script.py"])
 """
-    completed = home.run("-c", code, HOOKPATCH_ON_ERROR=policy)
+    completed = home.run("-c", code, HOOKPATCH_ON_ERROR=policy, PYTHONUNBUFFERED="")
     assert (completed.stdout, completed.stderr, completed.returncode) == (out, "", status)
 
 

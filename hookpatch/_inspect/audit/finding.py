@@ -30,8 +30,8 @@ class AuditFinding:
         place: the definition of the present value, as ``file:line``; None if unknown.
         assigned_at: ``file:line`` of the observed statement that changed the slot; None if no statement was observed.
         plugin: the plugin of hookpatch that made the patch, ``"active()"`` without a plugin; None if foreign.
-        probable: True if the distribution is a guess: no other distribution patched between the same imports, or the
-            distribution has patched the method that the class inherits since its own was removed.
+        probable: True if the author is a guess: no other author patched between the same imports, or the author has
+            patched the method that the class inherits since its own was removed.
         when: the imports between which the change was first seen.
         layers: the number of wrappers over the original, 0 if the original is not beneath.
         stale: other names that still hold the original.
@@ -58,15 +58,16 @@ class AuditFinding:
         """Return the author in words: plugin, distribution, or file."""
         if self.plugin is not None:
             return f"hookpatch {self.plugin}"
+        author = "the program" if self.place or self.probable else "unknown"
         if self.distribution is not None:
-            name = f"{self.distribution} {self.version}" if self.version else self.distribution
-            return f"probably {name}" if self.probable else name
-        return "the program" if self.place else "unknown"
+            author = f"{self.distribution} {self.version}" if self.version else self.distribution
+        return f"probably {author}" if self.probable else author
 
     def __str__(self) -> str:
         lines = [f"{self.kind:<10} {self.target}  by {self.who}"]
         change = f"{self.before or 'nothing'} -> {self.now or 'nothing'}"
-        lines.append(f"    {change}" + (f"  at {self.place}" if self.place else ""))
+        is_said = not self.place or self.place in (self.now or "")  # new code is named by its place
+        lines.append(f"    {change}" + ("" if is_said else f"  at {self.place}"))
         facts = [f"assigned at {self.assigned_at}"] if self.assigned_at else []
         facts += [self.when] if self.when else []
         facts += [f"{self.layers} layers"] if self.layers > 1 else []

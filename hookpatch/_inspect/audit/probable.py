@@ -29,13 +29,17 @@ def author_of_removal(owner: Any, name: str, home_of: Callable[[Any], Origin]) -
 
 @final
 class AuthorByTime:
-    """The only distribution that patched slots between two imports, as the author of a value of unknown author."""
+    """The only known author of patches between two imports, as the probable author of all patches between the two.
+
+    An author is a distribution and its version; None for the program's own files.
+    """
 
     def __init__(self, findings: Iterable[AuditFinding]) -> None:
-        self._authors: Final[dict[str | None, set[tuple[str, str | None]]]] = {}
+        self._authors: Final[dict[str | None, set[tuple[str | None, str | None]]]] = {}
         for finding in findings:
-            if finding.distribution not in (None, PYTHON) and finding.plugin is None:
-                self._authors.setdefault(finding.when, set()).add((str(finding.distribution), finding.version))
+            is_known = finding.place if finding.distribution is None else finding.distribution != PYTHON
+            if is_known and finding.plugin is None:
+                self._authors.setdefault(finding.when, set()).add((finding.distribution, finding.version))
 
     def completed(self, finding: AuditFinding) -> AuditFinding:
         """Return the finding with its probable author, unless the author is known."""
