@@ -10,7 +10,7 @@ import pytest
 PUBLIC = {
     "hookpatch_torchscript": "Explanation Verdict explain guard",
     "hookpatch_torchscript.errors": "NotWrittenWarning RuntimesError TraceGuardError TraceGuardWarning",
-    "hookpatch_export": "MODES Finding Kind parting scan",
+    "hookpatch_export": "MODES Finding Kind partings scan",
     "hookpatch_export.errors": "ExportScanError ExportWarning FileError ModelError",
     "hookpatch_onnx.errors": "CapturedWarning ModelFileError ModelRunError NodeError NothingInCommonError PictureError",
 }

@@ -11,7 +11,7 @@ import hookpatch_onnxsim.onnxsim_skip
 import hookpatch_torchscript
 import torch
 from hookpatch_example_printer.linear_printer import with_shapes
-from hookpatch_export import MODES, Finding, Kind, parting, scan
+from hookpatch_export import MODES, Finding, Kind, partings, scan
 from hookpatch_export.errors import ExportScanError, ExportWarning, FileError, ModelError
 from hookpatch_probe.changes import Change, applied, sizes, values, words
 from hookpatch_probe.compare import Difference, Tolerance, difference
@@ -31,7 +31,7 @@ def use_export(model: torch.nn.Module) -> list[str]:
     except ModelError as error:
         return [error.word, error.problem]
     bad = [finding for finding in findings if finding.kind >= Kind.SHAPE]
-    line = parting(model, lambda: None, lambda: None)
+    line = partings(model, lambda: None)(lambda: None)
     places: list[tuple[Path, int, str]] = [
         (finding.file, finding.line, finding.consequence[mode]) for finding in bad for mode in MODES
     ]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from hookpatch_export._findings.finding import MODES, Finding, Kind
 
 if TYPE_CHECKING:
-    from hookpatch_export._probe.divergence import parting
+    from hookpatch_export._probe.divergence import partings
     from hookpatch_export._scan.scan import scan
 
-__all__ = ["MODES", "Finding", "Kind", "parting", "scan"]
+__all__ = ["MODES", "Finding", "Kind", "partings", "scan"]
 
 
 if not TYPE_CHECKING:  # else a type checker accepts any name, by __getattr__
@@ -20,8 +20,8 @@ if not TYPE_CHECKING:  # else a type checker accepts any name, by __getattr__
             from hookpatch_export._scan.scan import scan
 
             return scan
-        if name == "parting":  # likewise
-            from hookpatch_export._probe.divergence import parting
+        if name == "partings":  # likewise
+            from hookpatch_export._probe.divergence import partings
 
-            return parting
+            return partings
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -24,6 +24,7 @@ class Change:
         apply: takes the tensors, returns others.
         size: the new size of an axis; None for a change of values.
         resized: the same change of the same axes to another size; None for a change of values.
+        axes: the changed axes, as (tensor, axis); None for a change of values.
         rearranges: whether lists, dicts or the number of axes are changed; no other change is combined with this one.
     """
 
@@ -31,6 +32,7 @@ class Change:
     apply: Callable[[Tensors], Tensors]
     size: int | None = None
     resized: Callable[[int], Change] | None = None
+    axes: tuple[tuple[int, int], ...] | None = None
     rearranges: bool = False
 
 
@@ -97,7 +99,7 @@ def _resize(name: str, axes: tuple[tuple[int, int], ...], new: int) -> Change:
         return tuple(changed)
 
     words = f"{name} {new}" if name == "batch" else f"{name} = {new}"
-    return Change(words, apply, new, lambda size: _resize(name, axes, size))
+    return Change(words, apply, new, lambda size: _resize(name, axes, size), axes)
 
 
 def values(example: Example) -> Iterator[Change]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -90,11 +91,20 @@ class Search:
             return
         self._is_slow = time.thread_time() - begun > _SLOW
         accepted = [change for changes in self._singles() for change in changes]
-        for pair in combinations(accepted, 2):
+        for pair in self._pairs(accepted):
             agreeing = set(self.runs) - {disagreement.mode for disagreement in self.disagreements}
             if not agreeing or self._is_over():
                 return
             self._try(pair, agreeing)
+
+    def _pairs(self, changes: Sequence[Change]) -> list[tuple[Change, ...]]:
+        """Return pairs of changes, of a slow model those to small inputs first; not two sizes of the same axes."""
+        pairs: list[tuple[Change, ...]] = [
+            pair for pair in combinations(changes, 2) if pair[0].axes is None or pair[0].axes != pair[1].axes
+        ]
+        if not self._is_slow:
+            return pairs
+        return sorted(pairs, key=lambda pair: min(change.size or math.inf for change in pair))
 
     def smaller(self, mode: str, changes: tuple[Change, ...]) -> tuple[Change, ...]:
         """Return changes to the smallest input found that a capture refuses or answers otherwise than the model.

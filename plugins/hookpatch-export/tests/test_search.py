@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 import numpy
 import pytest
 import torch
+from hookpatch_export import partings
 from hookpatch_probe.changes import applied, sizes, words
 from hookpatch_probe.compare import Difference, Tolerance, difference
 from hookpatch_probe.example import Example, Run, flat
@@ -51,6 +53,36 @@ def test_changes_that_are_not_needed_are_left_out() -> None:
     )
     (_, (batch, *_)) = next(sizes(search.example))
     assert words(search.smaller("frozen", (batch, *negated))) == "batch 1, x negated, x.shape[1] = 1"
+
+
+def test_no_two_sizes_of_the_same_axes_are_a_pair() -> None:
+    """The second size replaces the first: the input of such a pair was tried before."""
+
+    def refusing(x: Tensor) -> Tensor:
+        raise ValueError
+
+    search = searched(lambda x: x, refusing, torch.ones(2, 3))
+    pairs = [refusal.changes for refusal in search.refusals if len(refusal.changes) == 2]
+    assert len(pairs) > 10
+    assert all(first.axes is None or first.axes != second.axes for first, second in pairs)
+
+
+def test_partings_run_the_first_input_once() -> None:
+    """Several inputs are compared with one run of the example; each names the line of its own branch."""
+    runs = []
+
+    def branches(x: Tensor) -> Tensor:
+        runs.append(tuple(x.shape))
+        if x.shape[0] > 2:
+            return x + 1
+        if x.shape[1] > 2:
+            return x + 2
+        return x
+
+    parting = partings(branches, partial(branches, torch.ones(2, 2)))
+    lines = [parting(partial(branches, torch.ones(*shape))) for shape in ((3, 2), (2, 3))]
+    assert [line and line.source for line in lines] == ["if x.shape[0] > 2:", "if x.shape[1] > 2:"]
+    assert runs == [(2, 2), (3, 2), (2, 3)]
 
 
 def test_axes_that_go_together_may_be_kept_so() -> None:

@@ -35,26 +35,31 @@ class Parting:
     finding: Finding | None
 
 
-def parting(called: Any, first_run: Callable[[], object], second_run: Callable[[], object]) -> Parting | None:
-    """Run a model twice, and return the line at which the second run took another branch.
+def partings(called: Any, first_run: Callable[[], object]) -> Callable[[Callable[[], object]], Parting | None]:
+    """Run a model once, and return a function that runs it again and finds where the second run took another branch.
 
     Args:
-        called: the module, function or method that both runs call.
+        called: the module, function or method that all runs call.
         first_run: the first run.
-        second_run: the second run; it may raise.
 
     Returns:
-        The line; None if both runs take the same path, unless exactly one line on the path depends on the input.
+        A function that takes a second run, which may raise, and returns the line; None if both runs take the same
+        path, unless exactly one line on the path depends on the input.
     """
     modules = _modules(called)
     findings = [finding for module in modules for finding in scan(module)]
     files = {file for module in modules for file, _, _ in spans(module, findings)} | _file_of(called)
-    finding, spot = explain(record_steps(first_run, files), record_steps(second_run, files), findings)
-    if finding is not None:
-        return Parting(finding.file, finding.line, finding.source, finding)
-    if spot is None:
-        return None
-    return Parting(spot.file, spot.line, linecache.getline(str(spot.file), spot.line).strip(), None)
+    first = record_steps(first_run, files)
+
+    def parting(second_run: Callable[[], object]) -> Parting | None:
+        finding, spot = explain(first, record_steps(second_run, files), findings)
+        if finding is not None:
+            return Parting(finding.file, finding.line, finding.source, finding)
+        if spot is None:
+            return None
+        return Parting(spot.file, spot.line, linecache.getline(str(spot.file), spot.line).strip(), None)
+
+    return parting
 
 
 def _modules(called: Any) -> list[torch.nn.Module]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, final
@@ -21,7 +21,7 @@ from hookpatch_probe.seed import SEED, seeded
 from hookpatch_torchscript._source.lookup import name_of, place_of
 from hookpatch_torchscript._tracing.baked import Errors, baked, nodes
 from hookpatch_torchscript._tracing.copies import Original, Traced
-from hookpatch_torchscript._tracing.lost_branch import SCANNED, lost
+from hookpatch_torchscript._tracing.lost_branch import SCANNED, LostBranches
 from hookpatch_torchscript._values.verdict import Baked, Disagreement, Lost, Verdict
 
 PROBES: Final = 64
@@ -141,36 +141,46 @@ def _disagreements_to_report(search: Search, call: Call, original: Original) -> 
     """Return the disagreements: of those with one deciding line, the smallest found."""
     candidates: list[Found | Refusal] = [*search.disagreements, *search.refusals]
     of_example = [candidate for candidate in candidates if not candidate.changes]
+    branches = _Branches(search, call)
     by_key: dict[object, Disagreement] = {}
     for candidate in islice(sorted(of_example or candidates, key=lambda candidate: len(candidate.changes)), _LOOKED_AT):
         if _differs(search.eager, search.eager, applied(candidate.changes, search.example.tensors), search.tolerance):
             continue
-        key = _key(search, call, candidate.changes)
+        key = branches.key(candidate.changes)
         if key in by_key:
             continue
         smaller = search.smaller(_MODE, candidate.changes) if candidate.changes else candidate.changes
-        if smaller != candidate.changes and _key(search, call, smaller) != key:
+        if smaller != candidate.changes and branches.key(smaller) != key:
             smaller = candidate.changes
-        by_key[key] = _disagreement(search, call, original, smaller)
+        by_key[key] = _disagreement(search, branches.lost(smaller), original, smaller)
     return list(by_key.values())
 
 
-def _key(search: Search, call: Call, changes: Sequence[Change]) -> object:
-    """Return the key of a disagreement: the line that decided, or the kind of change."""
-    if SCANNED:
-        branch = _lost(search, call, changes)
-        return None if branch is None else branch.place
-    return tuple(change.size is None for change in changes[:1])
+@final
+class _Branches:
+    """The branches that decide disagreements: the example runs once, and each other input once."""
+
+    def __init__(self, search: Search, call: Call) -> None:
+        self._search: Final = search
+        self._branches: Final = LostBranches(call.called, lambda: search.eager(search.example.tensors))
+        self._known: Final[dict[tuple[Change, ...], Lost | None]] = {(): Lost(None, "", _KEPT)}
+
+    def lost(self, changes: tuple[Change, ...]) -> Lost | None:
+        """Return the branch that the trace has lost."""
+        if changes not in self._known:
+            tensors = self._search.example.tensors
+            self._known[changes] = self._branches.of(lambda: self._search.eager(applied(changes, tensors)))
+        return self._known[changes]
+
+    def key(self, changes: tuple[Change, ...]) -> object:
+        """Return the key of a disagreement: the line that decided, or the kind of change."""
+        if SCANNED:
+            branch = self.lost(changes)
+            return None if branch is None else branch.place
+        return tuple(change.size is None for change in changes[:1])
 
 
-def _lost(search: Search, call: Call, changes: Sequence[Change]) -> Lost | None:
-    if not changes:
-        return Lost(None, "", _KEPT)
-    tensors = search.example.tensors
-    return lost(call.called, lambda: search.eager(tensors), lambda: search.eager(applied(changes, tensors)))
-
-
-def _disagreement(search: Search, call: Call, original: Original, changes: tuple[Change, ...]) -> Disagreement:
+def _disagreement(search: Search, branch: Lost | None, original: Original, changes: tuple[Change, ...]) -> Disagreement:
     example, tensors = search.example, applied(changes, search.example.tensors)
     args, kwargs = example.arguments(tensors)
     fields: dict[str, Any] = {
@@ -181,7 +191,7 @@ def _disagreement(search: Search, call: Call, original: Original, changes: tuple
             f"{name}: {_type(tensor)}" for name, tensor in zip(example.names_of(tensors), tensors, strict=True)
         ),
         "seed": SEED,
-        "lost": _lost(search, call, changes),
+        "lost": branch,
         "baked": tuple(_baked(original, example, tensors)),
     }
     with seeded():
