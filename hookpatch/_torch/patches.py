@@ -92,7 +92,8 @@ def _trace(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
 
 def _is_there_by_name(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     (value,) = args
-    return wrapped(value) and not any(value is needed.original(site) for site in list(needed.sites))
+    # Only sites in modules of torch: a graph of many nodes asks for each node.
+    return wrapped(value) and not any(value is needed.original(site) for site in list(needed.users[needed.NAMED]))
 
 
 def _dispatch_once(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
