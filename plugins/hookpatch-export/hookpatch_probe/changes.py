@@ -91,7 +91,7 @@ def _resize(name: str, axes: tuple[tuple[int, int], ...], new: int) -> Change:
         changed = list(tensors)
         for index, axis in axes:
             tensor = changed[index]
-            if not tensor.shape[axis]:  # an earlier change has left nothing to repeat
+            if axis >= tensor.dim() or not tensor.shape[axis]:  # an earlier change has left nothing to repeat
                 continue
             # repeat the values of the example: the model might refuse other values
             indices = torch.arange(new, device=tensor.device) % tensor.shape[axis]

@@ -22,6 +22,7 @@ _VALUES: Final = ("max", "min", "sum", "mean", "abs", "norm", "any", "all", "ite
 _NOT_FINITE: Final = ("isnan", "isinf", "isfinite", "nan_to_num")
 _ALIKE: Final = ("equal", "allclose", "isclose")
 _KINDS: Final = {"is_floating_point": torch.float32, "is_complex": torch.complex64}
+_TYPES: Final = ("dtype", "finfo", "iinfo", "element_size", "itemsize")
 _STRIDES: Final = ("is_contiguous", "stride", "data_ptr", "storage_offset")
 
 
@@ -86,7 +87,7 @@ def _nodes(code: CodeType) -> Iterator[ast.AST]:
 def _read(node: ast.AST, names: Mapping[str, Any], owner: Any, questions: Asked) -> None:
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
     questions.finite |= name in _NOT_FINITE
-    questions.types |= name in ("dtype", "finfo", "iinfo", *_KINDS)
+    questions.types |= name in (*_TYPES, *_KINDS)
     if name in _KINDS:
         questions.kinds[_KINDS[name]] = None
     questions.strides |= name in _STRIDES

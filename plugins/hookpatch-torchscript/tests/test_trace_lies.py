@@ -137,8 +137,22 @@ class CaughtError(nn.Module):  # a second trace, of an input that raises the err
 
 
 ROWS = torch.tensor([[3.0, 1.0, -2.0, 0.5], [0.0, 2.0, 1.5, -1.0], [1.0, -3.0, 0.25, 2.0]])
+class CountsOneRow(nn.Module):
+    def forward(self, ids: Tensor) -> Tensor:
+        if ids.dim() == 1:  # lost
+            return ids.bincount()
+        return ids.flatten().bincount(minlength=5)[:5]
+
+
+class BySizeOfElements(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2 if x.element_size() == 4 else x  # lost
+
+
 LIES: dict[type[nn.Module], tuple[Tensor, ...]] = {
     Square: (ROWS,),
+    CountsOneRow: (torch.tensor([[3, 1, 2], [4, 4, 0]]),),
+    BySizeOfElements: (ROWS,),
     PadToEight: (torch.cat([ROWS, ROWS], 1),),
     SameAsOther: (ROWS, ROWS + 1),
     NearOther: (ROWS, ROWS + 1),
