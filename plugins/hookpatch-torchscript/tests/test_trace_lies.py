@@ -137,6 +137,8 @@ class CaughtError(nn.Module):  # a second trace, of an input that raises the err
 
 
 ROWS = torch.tensor([[3.0, 1.0, -2.0, 0.5], [0.0, 2.0, 1.5, -1.0], [1.0, -3.0, 0.25, 2.0]])
+
+
 class CountsOneRow(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         if ids.dim() == 1:  # lost

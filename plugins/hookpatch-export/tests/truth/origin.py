@@ -17,7 +17,6 @@ class Origin:
     def __init__(self) -> None:
         self._kinds: dict[int, str] = {}
         self._kept: list[Any] = []
-        self._fixed: dict[int, torch.Tensor] = {}
 
     def of(self, value: Any) -> str | None:
         """Return the worst of ``data``, ``shape`` and ``rank`` in a value; None for constants."""
@@ -32,20 +31,6 @@ class Origin:
             if isinstance(leaf, Number) and leaf.kind == "data" and type(leaf.value) is int:
                 return True
         return False
-
-    def fix(self, value: Any) -> None:
-        """Record tensors of which no input changes the sizes."""
-        for leaf in pytree.tree_leaves(value):
-            if isinstance(leaf, torch.Tensor):
-                self._fixed[id(leaf)] = leaf
-
-    def fixed(self, value: Any) -> bool:
-        """Return True if a value has tensors whose sizes no input changes, no other tensors and no Number."""
-        leaves = [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor | Number | slice)]
-        slices = [end for leaf in leaves if isinstance(leaf, slice) for end in (leaf.start, leaf.stop, leaf.step)]
-        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        has_number = any(isinstance(leaf, Number) for leaf in [*leaves, *slices])
-        return bool(tensors) and not has_number and all(id(tensor) in self._fixed for tensor in tensors)
 
     def _of_leaf(self, leaf: Any) -> str | None:
         if isinstance(leaf, Number):

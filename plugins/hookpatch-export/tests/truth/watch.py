@@ -5,8 +5,8 @@ A TorchFunctionMode returns Numbers (number.py) for sizes and for Python numbers
 each decision of Python by the Number, and becomes a plain number as an argument of torch. A TorchDispatchMode sees the
 operators that torch tags as data-dependent (``item``, ``nonzero``, an index by a mask, ``equal``). The origin of a
 tensor is followed by the storage. The inputs and the model's state are data. A tensor made of sizes
-(``torch.arange(n)``) is no data, and a number read from the tensor is ``either``. Sizes of the model's state are
-constants, and so are sizes of tensors computed from the state alone.
+(``torch.arange(n)``) is no data, and a number read from the tensor is ``either``. Sizes that no input can change
+(axes.py) are constants: the sizes of the model's state, the last size of a layer's output.
 
 Kept apart are three kinds of decision. ``inside``: torch decides in an operator or a function of torch, for example a
 broadcast of two sizes. ``rank``: a tensor's rank decides, which no capture makes dynamic. ``either``: a whole number
@@ -27,6 +27,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from truth.axes import Axes
 from truth.frames import Place, standing
 from truth.number import Number, Numbers, Pieces, plain
 from truth.origin import Origin
@@ -93,15 +94,15 @@ class _Operators(TorchDispatchMode):
 
 
 class _Functions(TorchFunctionMode):
-    def __init__(self, observation: Seen, origin: Origin, operators: _Operators) -> None:
+    def __init__(self, observation: Seen, origin: Origin, operators: _Operators, axes: Axes) -> None:
         super().__init__()
-        self.observation, self.origin, self.operators = observation, origin, operators
+        self.observation, self.origin, self.operators, self.axes = observation, origin, operators, axes
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = _GETTERS.get(func) or getattr(func, "__name__", "")
         kind = self.origin.of((args, kwargs))
-        is_fixed, depending = self.origin.fixed((args, kwargs)), self.operators.depending
+        with_numbers, depending = (args, kwargs), self.operators.depending
         if self.origin.sized((args, kwargs)):
             self.observation.decided("either", name, None)
         if name in ("tensor", "as_tensor") and kind == "shape":  # a trace makes a constant of it
@@ -117,38 +118,53 @@ class _Functions(TorchFunctionMode):
         if name in ("item", "tolist"):
             decided = self.observation.decided
             return pytree.tree_map(lambda number: Number(number, kind, decided), result) if kind else result
-        if is_fixed and depending == self.operators.depending:
-            self.origin.fix(result)
         if name in _SHAPES or name in ("shape", "ndim"):
-            if is_fixed:  # of the model's state: a constant, in a capture too
-                return result
-            return self._size(name, result)
+            return self._size(name, result, args, kwargs)
+        if depending == self.operators.depending and name not in ("tensor", "as_tensor"):
+            self.axes.record(func, *with_numbers, result)
         if kind and (name.endswith("_") or name == "__setitem__" or "out" in kwargs):
             self.origin.mark((args[:1], kwargs.get("out")), kind)
         self.origin.mark(result, kind)
-        if name in ("unbind", "split") and isinstance(result, tuple) and not isinstance(args[-1], list | tuple):
+        if name in ("unbind", "split") and isinstance(result, tuple) and self._counts(name, args, kwargs):
             result = Pieces(result)
             result.walked = lambda: self.observation.decided("shape", "iter", len(result))
         return result
 
-    def _size(self, name: str, result: Any) -> Any:
+    def _counts(self, name: str, args: Any, kwargs: Any) -> bool:
+        """Return True if a size that an input can change decides the number of tensors."""
+        by = args[1] if name == "split" and len(args) > 1 else None
+        dim = kwargs.get("dim", args[-1] if len(args) == (3 if name == "split" else 2) else 0)
+        return not isinstance(by, list | tuple) and dim % args[0].ndim in self.axes.changing(args[0])
+
+    def _size(self, name: str, result: Any, args: Any, kwargs: Any) -> Any:
+        """Return the numbers of a tensor's shape: constants as plain numbers, the others as Numbers."""
+        tensor, changing = args[0], self.axes.changing(args[0])
+        if not changing or (name == "__len__" and 0 not in changing):
+            return result
         if name == "__len__":  # len() takes a plain int alone
             self.observation.decided("shape", "len", result)
             return result
         if isinstance(result, int):
+            dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+            if name == "size" and dim % tensor.ndim not in changing:
+                return result
             kind = "rank" if name in ("dim", "ndimension", "ndim") else "shape"
             return Number(result, kind, self.observation.decided)
-        return Numbers(Number(size, "shape", self.observation.decided) for size in result)
+        constants = set() if name == "stride" else set(range(tensor.ndim)) - changing
+        decided = self.observation.decided
+        return Numbers(
+            size if axis in constants else Number(size, "shape", decided) for axis, size in enumerate(result)
+        )
 
 
 @contextmanager
 def watched(model: torch.nn.Module, inputs: Any) -> Iterator[Seen]:
     """Record the decisions of the block by the inputs and by the model's state."""
-    observation, origin = Seen(), Origin()
-    origin.fix([[*model.parameters()], [*model.buffers()]])
+    observation, origin, axes = Seen(), Origin(), Axes()
+    axes.fix([*model.parameters(), *model.buffers()])
     origin.mark([inputs, [*model.parameters()], [*model.buffers()]], "data")
     with ExitStack() as stack:
         stack.enter_context(remembering(observation.decided))
         operators = stack.enter_context(_Operators(observation, origin))
-        stack.enter_context(_Functions(observation, origin, operators))
+        stack.enter_context(_Functions(observation, origin, operators, axes))
         yield observation
