@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from audit import environment, run
+from audit import environment, run_benchmark
 from audit_programs import Program
 
 HERE: Final = Path(__file__).parent
@@ -211,7 +211,7 @@ def measured(python: Path, name: str, collection: Collection) -> Row:
         }.items():
             (folder / file).write_text(text)
         words = ("-m", "hookpatch", "adopt", collection.apply, "--name", "adopted", "--json", *collection.words)
-        answer = json.loads(run(python, folder, *words, statuses=(0, 1)))
+        answer = json.loads(run_benchmark(python, folder, *words, statuses=(0, 1)))
         verbs = {
             target: entry["verb"] for entry in answer["patches"] for target in entry.get("targets", [entry["target"]])
         }
@@ -223,11 +223,11 @@ def measured(python: Path, name: str, collection: Collection) -> Row:
             json.dumps([[*verbs, *missing], [home, *imported, *modules], collection.apply])
         )
         for way in ("hand", "plugin"):
-            run(python, folder, "program.py", way)
+            run_benchmark(python, folder, "program.py", way)
         hand, plugin = (json.loads((folder / f"{way}.json").read_text()) for way in ("hand", "plugin"))
         paths = f"pythonpath={folder / 'hookpatch-adopted'} {folder}"
         flags = ("-q", "-rA", "-p", home, "-o", paths)  # with the module of the apply function, as above
-        tested = run(python, folder, "-m", "pytest", *flags, "hookpatch-adopted", statuses=(0, 1))
+        tested = run_benchmark(python, folder, "-m", "pytest", *flags, "hookpatch-adopted", statuses=(0, 1))
         passed = set(re.findall(r"^PASSED \S+?\[(.*)\]$", tested, re.MULTILINE))
         failed = set(re.findall(r"^(?:FAILED|ERROR) \S+?\[(.*?)\]", tested, re.MULTILINE))
     rows = {

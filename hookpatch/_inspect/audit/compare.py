@@ -19,6 +19,7 @@ from hookpatch._inspect.audit.kinds import DESCRIPTORS, OF_PYTHON, is_code, is_m
 from hookpatch._inspect.audit.origin import (
     PYTHON,
     Origin,
+    decorated,
     distribution_of,
     is_foreign,
     of_module,
@@ -136,12 +137,18 @@ class Comparison:
 
     def _is_of_itself(self, owner: Any, before: Any, after: Any) -> bool:
         """Return True for a change by the distribution of the changed module or class."""
-        home, origin = self._home(owner), origin_of(after, before)
+        home, origin = self._home(owner), self._origin(owner, before, after)
         if home.distribution == origin.distribution == PYTHON:
             return not (is_movable(before) and is_movable(after))
         if home.distribution is None:  # the program's own files: the file decides
             return origin.distribution is None and origin.file == home.file
         return home.distribution == origin.distribution
+
+    def _origin(self, owner: Any, before: Any, after: Any) -> Origin:
+        """Return where a value was defined; a foreign function in a decorator of the owner is the value."""
+        home, origin, inside = self._home(owner), origin_of(after, before), decorated(after)
+        is_inside = origin.distribution == home.distribution and inside is not before
+        return origin_of(inside) if is_inside and is_foreign(origin_of(inside), home) else origin
 
     def _is_patch_of_hookpatch(self, change: Change) -> bool:
         return AttributeSlot(change.owner, change.name).key in self._layers
@@ -149,7 +156,7 @@ class Comparison:
     def _finding(self, change: Change, kind: str, target: str, stale: list[tuple[int, str, str]]) -> AuditFinding:
         owner, name, before, after = change
         is_ours, is_removed = self._is_patch_of_hookpatch(change), after is ABSENT
-        origin = author_of_removal(owner, name, self._home) if is_removed else origin_of(after, before)
+        origin = author_of_removal(owner, name, self._home) if is_removed else self._origin(owner, before, after)
         if not origin.is_known and not is_removed:
             origin = Origin(self._home(owner).distribution) if self._everything else origin
         key = id(owner), name
@@ -230,8 +237,9 @@ class Comparison:
         for note in [*self._snapshot.modules.values()]:
             name = note.before.get("__name__")
             module = imports.module_named(name) if type(name) is str else None
-            if module is None or id(module) in self._snapshot.modules:
-                continue
+            noted = None if module is None else self._snapshot.modules.get(id(module))
+            if module is None or (noted is not None and noted.before.get("__name__") == name):
+                continue  # a module of this name, perhaps executed again
             origin = of_module(name, module) if issubclass(type(module), ModuleType) else origin_of(module)
             own = note.before.get("__file__")
             home = distribution_of(own) if type(own) is str else PYTHON

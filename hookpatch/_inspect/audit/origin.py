@@ -88,6 +88,14 @@ def origin_of(value: Any, original: Any = ABSENT, depth: int = _DEPTH) -> Origin
     return of_module(home)
 
 
+def decorated(value: Any) -> Any:
+    """Return the function inside of all wrappers by ``functools.wraps``; any other value unchanged."""
+    function = inner(value)
+    while type(function) is FunctionType and "__wrapped__" in vars(function):
+        function = inner(vars(function)["__wrapped__"])
+    return function
+
+
 def is_foreign(origin: Origin, home: Origin) -> bool:
     """Return True if another distribution than the home's defines a value, or another file of the program."""
     if origin.distribution is None and home.distribution is None:

@@ -20,8 +20,16 @@ def mark(kind):
 def speak(self): return "marks"
 operator.marked = speak
 """,
+    "old": "",
     "shop": """
-import marks
+import functools, marks
+def checked(function):
+    @functools.wraps(function)
+    def wrapper(*args): return function(*args)
+    return wrapper
+def sell(): return 1
+@checked
+def buy(): return 1
 @marks.mark
 class Base:
     def speak(self): return 1
@@ -32,13 +40,17 @@ class Sub(Base):
     "agent": """
 import shop
 def walk(self): return 3
+def sell(): return 3
 def patch():
+    shop.sell = shop.checked(sell)
+    shop.buy = shop.checked(shop.buy)
     shop.Base.walk = walk
     del shop.Sub.walk
 """,
 }
 PROGRAM = """
-import shop, marks, agent
+import old, shop, marks, agent, sys
+sys.modules["old"] = agent
 marks.mark(shop.Sub)
 shop.Sub.speak = marks.speak
 agent.patch()
@@ -59,7 +71,10 @@ def installed(home: Environment) -> Environment:
 
 
 def test_a_mark_is_no_patch_and_a_removed_method_has_a_probable_author(installed: Environment) -> None:
-    """A mark hides only a mark. The author of a removal is the author of the method that the class inherits now."""
+    """A mark hides only a mark. The author of a removal is the author of the method that the class inherits now.
+
+    A foreign function in the library's own decorator is a patch; the library's own function is none.
+    """
     completed = hookpatch(installed, "audit", "--json", "-c", PROGRAM)
     found = json.loads(completed.stdout)["findings"]
     assert [
@@ -68,6 +83,8 @@ def test_a_mark_is_no_patch_and_a_removed_method_has_a_probable_author(installed
         ("shop:Base.walk", "replaced", "agent", False),
         ("shop:Sub.speak", "overridden", "marks", False),
         ("shop:Sub.walk", "removed", "agent", True),
+        ("shop:sell", "replaced", "agent", False),
+        ("sys.modules['old']", "module", "agent", False),
     ], completed.stderr
 
 
