@@ -96,7 +96,7 @@ def _look_for_stale(every: Sequence[_Sought]) -> None:
     # A derived subclass holds its base.
     our_values: Final = {id(value) for sought in every for value in sought.entry.our_values}
     for holder in holders([*{id(sought.original): sought.original for sought in every}.values()]):
-        is_named = holder.root is not None or holder.slot is None
+        is_named = holder.root is not None or holder.slot is None or holder.is_in_object
         if is_named and id(holder.holder) not in our_values:
             stale[id(holder.thing)].append(holder)
     is_of_classes = any(isinstance(sought.original, type) for sought in every)
@@ -110,7 +110,9 @@ def _look_for_stale(every: Sequence[_Sought]) -> None:
         patch = entry.request.patch  # its address: beneath the patch of a static method
         own = set().union([patch.address], *map(own_places, (patch.change, *entry.our_values)))
         selected = [holder for holder in selected if (holder.slot.key if holder.slot else holder.words) not in own]
-        names = sorted(_with_count(holder, instances) for holder in selected)
+        named = [_with_count(holder, instances) for holder in selected if holder.root or not holder.is_in_object]
+        nameless = Counter(holder.words for holder in selected if not holder.root and holder.is_in_object)
+        names = sorted([*named, *(f"{words} (in {_objects(nameless[words])})" for words in nameless)])
         count = instances.get(id(original), 0) if entry.place is None and patch.verb != "wrap" else 0
         entry.stale = (*entry.stale, *names, *([f"the class of {_living(count)}"] if count else ()))
 
@@ -142,6 +144,10 @@ def _with_count(holder: Holder, instances: Mapping[int, int]) -> str:
     is_subclass = holder.slot is None and issubclass(type(holder.holder), type)
     count = sum(instances.get(id(cls), 0) for cls in classes(holder.holder)) if is_subclass and instances else 0
     return f"{describe(holder.holder)} (a subclass, {_living(count)})" if count else holder.words
+
+
+def _objects(count: int) -> str:
+    return f"{count} object{'s' * (count > 1)}"
 
 
 def _living(count: int) -> str:

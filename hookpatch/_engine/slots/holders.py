@@ -42,6 +42,11 @@ class Holder:
     words: str  # the place in words
     root: str | None  # the module from which the place is reached, None for a place without a name
 
+    @property
+    def is_in_object(self) -> bool:
+        """True if the place is an attribute of an object, or inside of an attribute: ``a Model.callbacks[0]``."""
+        return self.slot is not None and "." in self.words.partition("[")[0]
+
 
 def holders(referents: Sequence[Any]) -> list[Holder]:
     """Return the holders of some objects, without hookpatch itself. A small number has many holders by chance.
@@ -209,9 +214,13 @@ class _Search:
                 words, root = self._name(owner, depth)
                 return f"{words}.__dict__", root
         if depth > 0:
+            nameless = ""  # in an object without a name
             for slot, words, root in self._places(holder, depth - 1):
                 if slot is not None and root is not None:
                     return words, root
+                nameless = nameless or (words if slot is not None and "." in words else "")
+            if nameless and issubclass(type(holder), (dict, list, deque, partial)):
+                return nameless, None
         return a_kind(holder), None
 
     def _name_beneath(self, value: Any, depth: int) -> tuple[str, str] | None:
