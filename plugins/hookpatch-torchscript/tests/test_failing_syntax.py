@@ -26,6 +26,25 @@ class Layers(nn.Module):
 
 
 @cases.fails(
+    "StarredName.forward: a list is assigned to names with a star, and TorchScript does not know the length of the "
+    "list when compiling",
+    "take the elements by index: items = x.unbind(0); first, rest = items[0], items[1:]",
+)
+class StarredName(nn.Module):
+    def forward(self, x):
+        first, *rest = x.unbind(0)  # at
+        return first + rest[0]
+
+
+@cases.mended()
+class StarredNameMended(nn.Module):
+    def forward(self, x):
+        items = x.unbind(0)
+        first, rest = items[0], items[1:]
+        return first + rest[0]
+
+
+@cases.fails(
     f"AnyNumber.forward: *args takes any number of arguments, and {SPLAT}",
     "write each argument by its name, or take a list: args: List[Tensor]",
 )

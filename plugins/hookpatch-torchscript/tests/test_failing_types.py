@@ -23,6 +23,61 @@ class Linears(nn.Module):
 
 
 @cases.fails(
+    "Backwards.forward: reversed takes no ModuleList in TorchScript",
+    "make a second list in __init__, nn.ModuleList(reversed(...)), and loop over the second list",
+)
+class Backwards(Linears):
+    def forward(self, x):
+        for layer in reversed(self.layers):  # at
+            x = layer(x)
+        return x
+
+
+@cases.mended()
+class BackwardsMended(Linears):
+    def __init__(self) -> None:
+        super().__init__()
+        self.backwards = nn.ModuleList(reversed(self.layers))
+
+    def forward(self, x):
+        for layer in self.backwards:
+            x = layer(x)
+        return x
+
+
+@cases.fails(
+    "AnyOfTensors.forward: any takes no list of tensors in TorchScript",
+    "give a list of bools: any([bool(...) for ...])",
+)
+class AnyOfTensors(nn.Module):
+    def forward(self, x):
+        return x if any(row.sum() > 3 for row in x) else x + 1  # at
+
+
+@cases.mended()
+class AnyOfTensorsMended(nn.Module):
+    def forward(self, x):
+        return x if any([bool(row.sum() > 3) for row in x]) else x + 1  # noqa: C419  # TorchScript has no generators
+
+
+@cases.fails(
+    "PoppedDefault.forward: pop takes a default of the type of the values in TorchScript, not None",
+    "give a default of that type, or test for the key first",
+)
+class PoppedDefault(nn.Module):
+    def forward(self, x):
+        parts = {"a": x}
+        return parts.pop("a", None) + 1  # at
+
+
+@cases.mended()
+class PoppedDefaultMended(nn.Module):
+    def forward(self, x):
+        parts = {"a": x}
+        return parts.pop("a", x) + 1
+
+
+@cases.fails(
     "OptionalArgument.forward: mask may be None here (Optional[Tensor])",
     "test for None first: if mask is not None: ...",
 )

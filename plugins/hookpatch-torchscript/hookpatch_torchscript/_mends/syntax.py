@@ -78,6 +78,12 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(r"keyword-arg expansion is not supported", "a call cannot unpack a dict", "give the arguments by name"),
     Rule(
         r"cannot statically infer the expected size of a list",
+        "a list is assigned to names with a star, and TorchScript does not know the length of the list when compiling",
+        "take the elements by index: items = {list}; first, rest = items[0], items[1:]",
+        r"^(?P<list>[^*].*)",
+    ),
+    Rule(
+        r"cannot statically infer the expected size of a list",
         "a list is unpacked, and TorchScript does not know the length of the list when compiling",
         "pass the list itself, if the function takes a list; or pass the elements: {list}[0], {list}[1]",
         r"^\*?(?P<list>.+)",

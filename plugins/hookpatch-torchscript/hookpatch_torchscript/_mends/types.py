@@ -12,6 +12,21 @@ _EXPECTED: Final = (
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule(
+        r"^\s*reversed\(.*found type '[^']*ModuleList",
+        "reversed takes no ModuleList in TorchScript",
+        "make a second list in __init__, nn.ModuleList(reversed(...)), and loop over the second list",
+    ),
+    Rule(
+        r"aten::(?P<name>any|all)\(Tensor self\).*found type 'List\[Tensor\]'",
+        "{name} takes no list of tensors in TorchScript",
+        "give a list of bools: {name}([bool(...) for ...])",
+    ),
+    Rule(
+        r"for argument 'default_value' but instead found type 'NoneType'",
+        "pop takes a default of the type of the values in TorchScript, not None",
+        "give a default of that type, or test for the key first",
+    ),
+    Rule(
         _EXPECTED + r" '(?P<found>Optional\[[^']*)'",
         "{operand} may be None here ({found}); TorchScript forgets a test of an attribute",
         "assign the attribute to a local variable, and test the variable: {attribute} = self.{attribute}; if "
