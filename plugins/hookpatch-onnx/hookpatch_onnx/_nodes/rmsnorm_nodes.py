@@ -8,7 +8,7 @@ from typing import Any, Final
 import onnx.parser
 import onnx_ir as ir
 import torch
-from torch.onnx._internal.exporter import _core
+from onnx_ir.tensor_adapters import TorchTensor, from_torch_dtype
 
 from hookpatch_onnx._export.rewrite import Place
 from hookpatch_onnx._nodes.rmsnorm import RMSNorm
@@ -52,7 +52,7 @@ def put_norm(
         is_standard = place.opset >= _OPSET_OF_RMS_NORMALIZATION
         domain, op_type = "", "RMSNormalization" if is_standard else "SimplifiedLayerNormalization"
     y = place.add_node(domain, op_type, [x, _scale(place, norm, module, name, shape, inside)], axes)[0]
-    y.dtype, y.shape = _core.torch_dtype_to_onnx_dtype(inside), place.inputs[0].shape
+    y.dtype, y.shape = from_torch_dtype(inside), place.inputs[0].shape
     return [y if inside == norm.dtype else _cast(place, y, norm.dtype)]
 
 
@@ -68,7 +68,7 @@ def takes_weight(norm: RMSNorm, weight: torch.Tensor | None, dtype: torch.dtype)
 
 
 def _cast(place: Place, value: ir.Value, dtype: torch.dtype) -> ir.Value:
-    return place.add_node("", "Cast", [value], {"to": _core.torch_dtype_to_onnx_dtype(dtype).value})[0]
+    return place.add_node("", "Cast", [value], {"to": from_torch_dtype(dtype).value})[0]
 
 
 def _scale(
@@ -81,7 +81,7 @@ def _scale(
         scale = torch.ones([int(size) for size in shape], dtype=dtype)
     else:
         scale = (weight.detach().float() + (norm.scale == "1 + weight")).to(dtype)
-    return place.constant(_core.TorchTensor(scale.cpu(), name=f"{name}.scale"), f"{name}.scale")
+    return place.constant(TorchTensor(scale.cpu(), name=f"{name}.scale"), f"{name}.scale")
 
 
 def _tell_what_it_computes(place: Place, domain: str, op_type: str, name: str) -> None:
