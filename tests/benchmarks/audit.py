@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from audit_held_back import FIRST, SECOND, THIRD
+from audit_held_back import FIRST, FOURTH, SECOND, THIRD
 from audit_programs import IMPORTING, PATCHING, Program
 
 HERE: Final = Path(__file__).parent
@@ -209,7 +209,7 @@ def main() -> None:
     parser.add_argument("--misses", action="store_true")
     parser.add_argument("--held-back", action="store_true")
     chosen = parser.parse_args()
-    every = {**FIRST, **SECOND, **THIRD} if chosen.held_back else {**PATCHING, **IMPORTING}
+    every = {**FIRST, **SECOND, **THIRD, **FOURTH} if chosen.held_back else {**PATCHING, **IMPORTING}
     programs = {name: program for name, program in every.items() if not chosen.only or name in chosen.only}
     with tempfile.TemporaryDirectory() as scratch:
         python = environment(chosen.venv or Path(scratch) / "venv", every)

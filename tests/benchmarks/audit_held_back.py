@@ -1,6 +1,6 @@
 """Programs kept aside, which no rule of the audit was tuned on before their first run; see docs/audit.md.
 
-The first and the third ones were looked at after that run, and rules were mended. The second ones ran once.
+After that run of the first, third and fourth ones rules were mended. The second ones ran once.
 """
 
 from __future__ import annotations
@@ -238,6 +238,45 @@ THIRD: Final = {
             "IPython": "ipython",
             "twisted.internet.reactor": "twisted",
             "numba": "numba",
+        }.items()
+    },
+}
+FOURTH: Final = {
+    "pprintpp": Program("import pprint, logging, pprintpp", "pprintpp.monkeypatch()", ("pprintpp",), ("pprintpp",)),
+    "flexmock": Program(
+        "import os, json, requests, flexmock",
+        "flexmock.flexmock(os).should_receive('getcwd').and_return('x')\n"
+        "flexmock.flexmock(requests.Session).should_receive('send').and_return(1)\n"
+        "flexmock.flexmock(requests, get=lambda url: '')",
+        ("flexmock",),
+        ("flexmock", "requests"),
+    ),
+    "aiodebug": Program(
+        "import asyncio\nfrom aiodebug import log_slow_callbacks",
+        "log_slow_callbacks.enable(0.05)",
+        ("aiodebug",),
+        ("aiodebug",),
+    ),
+    "sqltap": Program(
+        "import sqlalchemy.orm, sqltap",
+        "import sqlalchemy; session = sqltap.start()",
+        ("sqltap",),
+        ("sqltap", "sqlalchemy"),
+    ),
+    "sklearnex": Program(
+        "import sklearn.cluster, sklearn.ensemble, sklearn.linear_model, sklearn.svm, sklearnex",
+        "sklearnex.patch_sklearn()",
+        ("sklearnex", "daal4py", "onedal"),
+        ("scikit-learn-intelex",),
+    ),
+    **{
+        name: Program(f"import {name}", "", (), (distribution,))
+        for name, distribution in {
+            "sympy": "sympy",
+            "bs4": "beautifulsoup4",
+            "cryptography.x509": "cryptography",
+            "grpc": "grpcio",
+            "polars": "polars",
         }.items()
     },
 }
