@@ -1,4 +1,4 @@
-"""``add="absent"`` adds a name or key where it is absent, and leaves it be where it is there: the report says so."""
+"""``add="absent"`` adds an absent name or key, and leaves an existing value alone: the report says so."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_name_that_is_there_is_left_alone(address: str, declare: Any, vendor: 
         rows = [row for row in session.report() if row.rule is not None or not patch.is_rule]
         assert [*snapshot.changed()] == [] or "()" in address or address == "norm.size"
     assert {row.state for row in rows} == {"applied"}
-    if "+" not in address and "()" not in address:  # a rule finds what is there and what lacks the name
+    if "+" not in address and "()" not in address:  # a rule matches existing names, and owners without the name
         assert [(row.reason, row.warnings, row.stale) for row in rows] == [("not needed: already there", (), ())]
         ((planned,),) = [target.patches for target in outcome]
         assert (planned.finding, planned.reason) == ("fits", "not needed: already there")
@@ -112,7 +112,7 @@ def test_a_name_that_is_there_is_left_alone(address: str, declare: Any, vendor: 
 @pytest.mark.parametrize("declare", [_absent, _sourced])
 @pytest.mark.parametrize("address", ABSENT)
 def test_an_absent_name_is_added_and_removed(address: str, declare: Any, vendor: Any) -> None:
-    """The value stands there inside, and nothing after; plan and report have no reason."""
+    """The slot holds the value inside the block, and nothing after; plan and report have no reason."""
     snapshot = Snapshot(vendor)
     patch = declare(address)
     ((planned,),) = [target.patches for target in hookpatch.plan(patch)]
@@ -164,7 +164,7 @@ OTHERS: Final[dict[str, tuple[Callable[[], hookpatch.Patch], str]]] = {
 @pytest.mark.parametrize("order", [0, 1])
 @pytest.mark.parametrize("other", OTHERS)
 def test_additions_overlap(other: str, order: int, ends_first: int, vendor: Any) -> None:
-    """Of two additions one stands there; when either ends the other stands there; at the end none."""
+    """Of two additions one is in the slot; when either ends, the other is; after both the slot is empty."""
     snapshot = Snapshot(vendor)
     declare, wins = OTHERS[other]
     patches = [_absent("other", "ours"), declare()]
@@ -211,7 +211,7 @@ def plugins(make_distribution: Callable[..., Path]) -> list[str]:
 
 
 def test_two_plugins_add_one_name(plugins: list[str], vendor: Any) -> None:
-    """They are in no conflict: the one inside adds the name. Two that put a value in any case are in one."""
+    """Two ``add="absent"`` are in no conflict: the inner patch adds the name. Two plain additions are in conflict."""
     with hookpatch.active(*plugins) as session:
         assert vendor.other == "two"
         assert [row.reason for row in session.report()] == ["not needed: already there", None]
@@ -233,7 +233,7 @@ def test_plan_and_child_have_it(vendor: Any) -> None:
 
 
 def test_why_says_that_it_is_not_needed(vendor: Any) -> None:
-    """``why`` has the value of the module, reached, and beside it the patch; nothing foreign."""
+    """``why`` lists the module's value as reached, and the patch beside the value; no foreign layer."""
     for address in ("given", "table['there']", "Norm.own"):
         with hookpatch.active(_absent(address, 5), children="local"):
             layers = hookpatch.why(f"absent_vendor:{address}").layers

@@ -149,7 +149,7 @@ def _result_inside(blocks: list[list[Patch]], place: str, is_imported: bool) -> 
 @pytest.mark.parametrize("is_imported", [True, False], ids=["imported", "waiting"])
 @pytest.mark.parametrize(("place", "verb"), CELLS)
 def test_the_other_patch_lies_outside(place: str, verb: str, is_imported: bool, values: Any) -> None:
-    """Given before the patch that adds: the call returns what it returns in two sessions, one in the other."""
+    """The other patch is given before the adding patch: a call returns the same as in two nested sessions."""
     adding, other = _adding_patch(place, values), _other_patch(place, verb, values)
     expected, _ = _result_inside([[adding], [other]], place, is_imported)
     if verb == "remove" and PLACES[place][1] != "absent":
@@ -191,7 +191,7 @@ def _refusal(place: str, verb: str) -> str:
 @pytest.mark.parametrize("is_imported", [True, False], ids=["imported", "waiting"])
 @pytest.mark.parametrize(("place", "verb"), CELLS)
 def test_the_other_patch_lies_inside(place: str, verb: str, is_imported: bool, values: Any) -> None:
-    """Given after the patch that adds: there is nothing inside to patch, and the error says what to do."""
+    """The other patch is given after the adding patch: the slot inside is empty, and the error names the remedy."""
     adding, other = _adding_patch(place, values), _other_patch(place, verb, values)
     kind: type[Exception] = TargetRefused
     message = _refusal(place, verb.replace("everywhere", "wrap"))
@@ -255,7 +255,7 @@ def test_plan_and_check_are_the_run(
 
 
 def test_a_plan_without_the_value_says_so(values: Any) -> None:
-    """A value that no other process can have: the plan says that it did not look, and not that the name is missing."""
+    """No other process can have the value: the plan did not look, and says so; the name does not count as missing."""
     adding = hookpatch.replace("added_vendor:new", lambda x: x, add=True)
     planned = [
         p for target in hookpatch.plan(_other_patch("attribute", "wrap", values), adding) for p in target.patches
@@ -266,7 +266,7 @@ def test_a_plan_without_the_value_says_so(values: Any) -> None:
 
 
 def test_a_name_that_no_patch_adds(values: Any) -> None:
-    """A patch that adds another name helps nobody; an optional one that is skipped adds none."""
+    """A patch that adds another name is no help, nor is a skipped optional patch."""
     vendor = _vendor()
     snapshot = Snapshot(vendor)
     wrap = _other_patch("attribute", "wrap", values)

@@ -1,4 +1,4 @@
-"""Special methods: Python looks them up in the class; of a patch in an object plan and report say so."""
+"""Python looks special methods up in the class: plan and report say so of a patch in an object."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_special_method_read_from_the_object_has_no_doubt(special: Any, name: 
 
 
 def test_every_slot_of_a_type_is_known() -> None:
-    """Each method that the interpreter calls through the type is known by its name."""
+    """hookpatch knows the name of each method that the interpreter calls through the type."""
     kinds = (*(kind for kind in object.__subclasses__() if kind.__module__ in ("builtins", "types")), object, type)
     names = {name for kind in kinds for name, value in vars(kind).items() if type(value) is WrapperDescriptorType}
     assert len(names) > 60
@@ -162,7 +162,7 @@ def test_every_slot_of_a_type_is_known() -> None:
 
 @pytest.mark.parametrize("name", ["__call__", "__or__", "__instancecheck__"])
 def test_a_special_method_of_the_metaclass_is_none_of_the_class(special: Any, name: str) -> None:
-    """A `replace` of a name that the class lacks would change its instances: said to be absent, unless added."""
+    """A `replace` of a name that the class lacks, and its metaclass has, needs ``add=True``."""
     patch = hookpatch.replace(f"special:Made.{name}", lambda *args: "new")
     with pytest.raises(errors.TargetNotFound, match=f"special:Made has no attribute '{name}'.*add=True adds it"):
         hookpatch.active(patch).open()

@@ -10,7 +10,7 @@ from hookpatch_export._findings.finding import Finding
 
 
 class ModelError(HookpatchError):
-    """What was named on the command line is no model that can be scanned, or none that can be probed.
+    """The command line names no model that hookpatch can scan or probe.
 
     Attributes:
         word: the argument of the command.
@@ -24,7 +24,7 @@ class ModelError(HookpatchError):
 
 
 class FileError(HookpatchError):
-    """A file that a scan was to write cannot be written.
+    """A scan cannot write its output file.
 
     Attributes:
         path: the file.
@@ -38,7 +38,7 @@ class FileError(HookpatchError):
 
 
 class ExportScanError(HookpatchError):
-    """The plugin ``export_scan`` was told to ``fail``, and has found something. Nothing has been exported.
+    """The plugin ``export_scan``, with the option ``fail``, has findings. Nothing has been exported.
 
     Attributes:
         call: the function that was called.
@@ -56,7 +56,7 @@ class ExportScanError(HookpatchError):
 
 
 class ExportWarning(HookpatchWarning):
-    """A line of the model that is about to be exported will not survive it, or could not be looked at.
+    """A line of the model will not survive the export, or the scan could not read the line.
 
     Remedy: do what the message says instead; or write ``# hookpatch: ignore[shape]`` behind a line that may stay so.
 

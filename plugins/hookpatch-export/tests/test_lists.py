@@ -1,4 +1,4 @@
-"""Lists, tuples and dicts built item by item: how long they are is known, unless a value or a size decides it."""
+"""The scan knows the length of a list, tuple or dict built item by item, unless a value or size decides the length."""
 
 from __future__ import annotations
 

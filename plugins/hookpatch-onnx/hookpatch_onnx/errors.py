@@ -26,7 +26,7 @@ class NodeError(HookpatchError):
 
 
 class CapturedWarning(HookpatchWarning):
-    """The model was captured before torch.onnx.export was called: what a plugin looks for is not in it any more.
+    """The model was captured before the call of torch.onnx.export, and lacks the parts that a plugin replaces.
 
     Remedy: export the module itself.
 
@@ -59,7 +59,7 @@ class ModelFileError(HookpatchError):
 
 
 class NothingInCommonError(HookpatchError):
-    """Two models of which neither nodes nor inputs and outputs agree: a comparison would say nothing.
+    """Two models agree neither in nodes nor in inputs and outputs: a comparison would say nothing.
 
     Attributes:
         before: the one.

@@ -36,8 +36,8 @@ class Options:
 def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
     """Skip the chosen passes at every call of onnxsim.simplify, once onnxsim is imported and has all passes.
 
-    onnxsim ignores the name of an unknown pass. So the names are looked at as soon as it can tell which
-    it has: on entering when it is imported already, else when it is imported. Nothing is skipped until then.
+    onnxsim ignores the name of an unknown pass, so hookpatch compares the names with the passes of onnxsim: when the
+    session opens, or when the program imports onnxsim later. No pass is skipped before the comparison.
     """
     skipped: list[str] = []
 
@@ -57,7 +57,7 @@ def _check(passes: Sequence[str], names: frozenset[str]) -> None:
     """Refuse names of passes that onnxsim does not have.
 
     Raises:
-        OptionsError: there are some.
+        OptionsError: onnxsim lacks a named pass.
     """
     unknown = [name for name in dict.fromkeys(passes) if name not in names]
     if unknown:

@@ -31,7 +31,7 @@ class NotWrittenWarning(HookpatchWarning):
 
 
 class TraceGuardError(HookpatchError):
-    """The plugin ``trace_guard`` was told to ``fail``, and a trace disagrees with what it was made from.
+    """A trace disagrees with the traced model, and the plugin ``trace_guard`` has the option ``fail``.
 
     Attributes:
         call: the traced or called function.

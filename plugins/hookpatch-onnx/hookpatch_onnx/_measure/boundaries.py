@@ -1,4 +1,4 @@
-"""Find the values around a change that both graphs have: before the change, and behind it."""
+"""Find the values that both graphs have around a change: before the change, and behind the change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hookpatch_onnx._model.graph import Graph, Node
 
 Pair: TypeAlias = tuple[str, str]  # the name of a value in the first graph, and in the second
 
-_DEPTH: Final = 3  # matched users behind the change that are looked at
+_DEPTH: Final = 3  # nodes in a row behind a change
 
 
 @final
@@ -21,8 +21,8 @@ class Boundary:
     """The values around a change, which correspond to each other.
 
     Attributes:
-        before: what comes in, as matched nodes compute it.
-        behind: what goes out, the nearest first: a list of pairs for each number of nodes in between.
+        before: the values that go into the change, computed by matched nodes.
+        behind: the values that come out, the nearest first: the pairs behind no node, one node, two nodes and so on.
     """
 
     before: tuple[Pair, ...]
@@ -72,7 +72,7 @@ class Boundaries:
                 yield (outputs[value.slot], name) if side else (name, outputs[value.slot])
 
     def _ends(self, name: str, side: int) -> Iterator[Pair]:
-        """Yield the outputs of the graphs, paired by position, if a value is one."""
+        """Yield the pair of outputs of the two graphs at the position of a value; nothing if the value is no output."""
         ours, theirs = (graph.outputs for graph in self._graphs)
         mine = self._graphs[side].outputs
         if name in mine and len(ours) == len(theirs):

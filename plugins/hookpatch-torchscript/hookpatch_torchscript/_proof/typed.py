@@ -25,7 +25,7 @@ TYPES: Final[dict[str, Any]] = {
 
 
 def asserted(site: Site) -> Iterator[Change]:
-    """Say that a value is not None: what may be None raises in the original, too."""
+    """Assert that a value is not None. The original raises for None, too, so the assertion changes no result."""
     definition = site.definition_of(site.function)
     optional = {
         argument.arg
@@ -53,7 +53,7 @@ def asserted(site: Site) -> Iterator[Change]:
 
 
 def asserted_parts(site: Site) -> Iterator[Change]:
-    """Say of one item or local variable that it is not None, such as ``masks[0]`` of a list of optional tensors."""
+    """Assert that an item or local variable is not None, such as ``masks[0]`` of a list of optional tensors."""
     for node in site.certain():
         if not isinstance(node, ast.Name | ast.Subscript) or not isinstance(node.ctx, ast.Load):
             continue
@@ -106,7 +106,7 @@ def _called(site: Site) -> Iterator[FunctionType]:
 
 
 def _end_of_head(site: Site, definition: ast.FunctionDef) -> tuple[int, int]:
-    """Return where the colon of a definition without a result type is."""
+    """Return the line and column of the colon of a definition without a result type."""
     line = definition.body[0].lineno
     for number in range(line, definition.lineno - 1, -1):
         text = linecache.getline(site.file, number)
@@ -134,7 +134,7 @@ def of_attribute(site: Site) -> Iterator[Change]:
     value = vars(site.module).get(site.attribute, 0) if site.module is not None and site.attribute else 0
     if owner is None or site.attribute is None or (value is not None and value not in ([], {})):
         return
-    # Torch reads no annotation that is a text, and with the import from __future__ each one in the file is.
+    # Torch reads no annotation that is a text. The import from __future__ makes a text of each annotation in the file.
     if "__annotations__" in vars(type(site.module)) and site.attribute in type(site.module).__annotations__:
         return
     if any(isinstance(statement, ast.ImportFrom) and statement.module == "__future__" for statement in site.tree.body):
