@@ -77,7 +77,7 @@ bench-torch: $(INSTALLED) ## what a patch costs a model's step
 effect: $(INSTALLED) ## what holds in torch's captures, beside other tools
 	@$(BIN)/python tests/benchmarks/effect_matrix.py $(ONLY)
 
-# An exception out of a signal handler at each line and instruction; half an hour, or SAMPLE="--most 200" for a minute or two.
+# An exception out of a signal handler at each line and instruction: 960,000 points, more than a day. With SAMPLE="--most 400" half an hour.
 interrupts: $(INSTALLED) ## what an interrupt leaves behind, beside other tools
 	@$(BIN)/python tests/benchmarks/interrupts.py $(SAMPLE)
 

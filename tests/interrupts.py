@@ -474,6 +474,8 @@ def _ready(work: Work) -> list[Any]:
         body, end = work.begin()
         body()
         end()
+    hookpatch.report()  # imports what a look needs: else each fork would
+    _open_elsewhere()
     gc.collect()
     gc.freeze()
     return _state()

@@ -41,6 +41,7 @@ _LOAD: Final[Any] = getattr(getattr(_frozen_importlib, "_load_unlocked", None), 
 
 ANY: Final = "*"  # in place of a module's name
 
+_system: Final = vars(sys)  # faster to write than the attributes of a module
 _lock: Final = Turn()  # held for a change of the watches; no foreign code but finalizers runs under the lock
 # By module, in order. GIL: read without the lock, in a single operation or from a copy made in a single operation.
 _watches: Final[dict[str, dict[Watch, None]]] = {}
@@ -75,12 +76,13 @@ class Watch:
     called after each import and reload of every module.
     """
 
-    __slots__ = ("_arrival", "has_heard", "is_early", "module")
+    __slots__ = ("_arrival", "_own", "has_heard", "is_early", "module")
 
     def __init__(self, module: str, arrival: Arrival, is_early: bool = False) -> None:
         self.module: Final = module
         self.is_early: Final = is_early
         self._arrival: Arrival | None = arrival
+        self._own: dict[Watch, None] | None = None  # the dict of ``_watches`` for this watch alone, used again
         self.has_heard = False
 
     def begin(self) -> ModuleType | None:
@@ -125,12 +127,14 @@ class Watch:
         name = self.module
         if sys.modules.get(name) is not module or name in _executing:
             return False
+        is_missing = not (_watches or _holds)  # without a search through the list
         self._arrival = arrival
-        if name in _watches:
-            _watches[name][self] = None
-        else:
-            _watches[name] = {self: None}
-        if _Finder not in sys.meta_path:
+        if (watches := _watches.get(name)) is None:
+            if (watches := self._own) is None:
+                self._own = watches = {}
+            _watches[name] = watches
+        watches[self] = None
+        if is_missing or _Finder not in sys.meta_path:
             sys.meta_path.insert(0, _Finder)
         return True
 
@@ -147,13 +151,15 @@ class Watch:
                 del _watches[name]
         if not (_watches or _holds):
             searched = sys.meta_path
-            if searched and searched[0] is _Finder and sys.getrefcount(searched) < _OF_A_VARIABLE + 3:
-                sys.meta_path = searched[1:]  # as in ``_place_finder``
-                if sys.getrefcount(searched) < _OF_A_VARIABLE + 2:
+            if searched and searched[0] is _Finder:
+                _system["meta_path"] = searched[1:]  # as in ``_place_finder``
+                is_free = sys.getrefcount(searched) < _OF_A_VARIABLE + 2
+                if is_free:
                     del searched[0]
-                    sys.meta_path = searched
-            else:
-                _place_finder()
+                _system["meta_path"] = searched
+                if is_free:
+                    return
+            _place_finder()
 
     def present(self) -> ModuleType | None:
         """Return the module if its import has ended; else None, and ``notify_late`` looks for the module."""
@@ -250,6 +256,15 @@ def module_named(module: str) -> ModuleType | None:
     return sys.modules.get(module)
 
 
+def any_begun(modules: tuple[str, ...]) -> bool:
+    """Return True if the import of one of these modules has begun. Faster than ``begun``; takes no patterns."""
+    imported = sys.modules
+    for module in modules:  # noqa: SIM110  # a generator takes four times as long
+        if module in imported:
+            return True
+    return False
+
+
 def begun(module: str) -> bool:
     """Return True if the import of a module has begun, or of any module that matches a pattern."""
     return module in sys.modules or ("*" in module and bool(matching(module)))
@@ -278,13 +293,15 @@ def matches(pattern: str, name: str) -> bool:
     return len(name) - len(parts[-1]) >= position and name.endswith(parts[-1])
 
 
-def is_undisturbed(by: Mapping[str, Callable[[], bool]]) -> bool:
+def is_undisturbed(by: tuple[tuple[str, Callable[[], bool]], ...]) -> bool:
     """Return True if no watch has overlooked a module, and each begun module among ``by`` is harmless now."""
     if _unheard or _late:
         return False
-    if sys.modules.keys().isdisjoint(by):
-        return True
-    return all(by[module]() for module in by if module in sys.modules)
+    imported = sys.modules
+    for module, is_harmless in by:  # noqa: SIM110  # a generator takes four times as long
+        if module in imported and not is_harmless():
+            return False
+    return True
 
 
 def is_overlooked(module: str) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
 from hookpatch._bootstrap import imports
 
-MODULES: Final = ("_interpreters", "_xxsubinterpreters")  # from Python 3.13 on, and before
+MODULES: Final = ("_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters",)
 
 
 def _loaded() -> Iterator[Any]:

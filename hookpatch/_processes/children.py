@@ -92,7 +92,8 @@ def carry_again(payload: Payload, number: int) -> bool:
     """Hand a payload on, as the only block, without a lock; return False if a lock is needed. On the fast path."""
     if _open or not _free or payload.id or not payload.is_in_environment or not liveness.is_ready():
         return False
-    block = payload.block or OpenBlock(payload, number, _free[0])
+    if (block := payload.block) is None or block.process != liveness.pid:
+        payload.keep(block := OpenBlock(payload, number, _free[0]))
     if block.place != _free[0] or (payload.asks_at_start and not starts.calls_before_start(_check)):
         return False
     liveness.begin(block.key)
@@ -100,7 +101,6 @@ def carry_again(payload: Payload, number: int) -> bool:
         return False
     heappop(_free)
     _open[number] = block
-    payload.keep(block)
     return starts.update_again()
 
 

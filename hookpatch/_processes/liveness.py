@@ -68,6 +68,7 @@ class _Table:
         return None if old is None else self._rows.pop(old)
 
 
+pid = os.getpid()  # asked for at each block: the system takes longer to answer
 _table: _Table | None = None
 _passed_on: int | None = None  # the descriptor of an empty table, for a program replacing this program
 
@@ -123,7 +124,8 @@ def pass_on_nothing() -> None:
 
 
 def _after_fork() -> None:
-    global _table
+    global _table, pid
+    pid = os.getpid()
     _table = None  # the table of the parent process; a child process makes a new table
 
 

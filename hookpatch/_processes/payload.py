@@ -53,6 +53,7 @@ class Payload:
         is_in_environment: True when the block is around all child processes, and not only around a task's.
         is_required: True when no child process may lack an item.
         asks_at_start: True when each start of a program needs a look: to warn of missing items, or to refuse the start.
+        block: the block of the last time, perhaps of a parent process.
         has_to_be_told: True when the environment is not enough: for a task's block, or with missing items to warn of.
     """
 
@@ -74,7 +75,7 @@ class Payload:
         self.is_required: Final = require
         self.asks_at_start: Final = self.has_to_be_told or require
         self.pieces: Final = pieces
-        self._block: OpenBlock | None = None
+        self.block: OpenBlock | None = None
         self._head: Final = _head(require, count, lock)
 
     def text(self, id: str, pieces: Sequence[str]) -> str:
@@ -84,12 +85,7 @@ class Payload:
     def keep(self, block: OpenBlock) -> None:
         """Keep a block of this payload, for the next time."""
         if not self.has_to_be_told and block.place:
-            self._block = block
-
-    @property
-    def block(self) -> OpenBlock | None:
-        """The block of the last time, None in another process."""
-        return self._block if self._block is not None and self._block.process == os.getpid() else None
+            self.block = block
 
     def warn(self) -> None:
         """Warn of the items missing in a child process about to start."""

@@ -33,7 +33,7 @@ def _make_interpreter(wrapped: Callable[..., Any], instance: Any, args: Any, kwa
 INTERPRETERS: Final[Mapping[str, Wrapper]] = {"_interpreters:create": _make_interpreter}  # of Python 3.13 and newer
 MODULES: Final = {target: target.partition(":")[0] for target in (PROGRAM, *INTERPRETERS, *PROCESSES)}
 
-_OF_PROCESSES: Final = [MODULES[target] for target in PROCESSES]
+_OF_PROCESSES: Final = tuple(MODULES[target] for target in PROCESSES)
 
 
 class Listener(NamedTuple):
@@ -59,7 +59,7 @@ def update() -> None:
 
 def update_again() -> bool:
     """Update as ``update`` does, but without a lock; return False if a lock is needed. On the fast path."""
-    if not (_patches.sessions or any(map(imports.begun, _OF_PROCESSES))):
+    if not (_patches.sessions or imports.any_begun(_OF_PROCESSES)):
         return True  # the patch for programs is never begun without a lock
     needed = _needed()
     return _patches.end_again(needed) and _patches.begin_again(needed)

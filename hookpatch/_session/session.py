@@ -87,6 +87,7 @@ class Session(ClosingSession):
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return a function with the patches in effect during each call."""
         self._may_stay_new = True  # each call enters the session
+        forget = self._forget_call
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise SessionError(
                 f"active() cannot decorate the generator {function.__qualname__}: patches would stay on while the "
@@ -97,7 +98,7 @@ class Session(ClosingSession):
             @wraps(function)
             async def patched_coroutine(*args: P.args, **kwargs: P.kwargs) -> Any:
                 call = _Call()
-                entrance = ref(call, self._forget_call)
+                entrance = ref(call, forget)
                 try:
                     if not self._enter_again(entrance):
                         self._enter(entrance)
@@ -116,7 +117,7 @@ class Session(ClosingSession):
         @wraps(function)
         def patched(*args: P.args, **kwargs: P.kwargs) -> R:
             call = _Call()
-            entrance = ref(call, self._forget_call)
+            entrance = ref(call, forget)
             try:
                 if not self._enter_again(entrance):
                     self._enter(entrance)
@@ -182,6 +183,7 @@ class Session(ClosingSession):
 
     def __del__(self, is_ending: Callable[[], bool] = imports.is_ending) -> None:
         # At the interpreter's end no patch is restored: all modules are being emptied (hence the default argument).
+        self._listed = None  # first: the reference would note the death of a closed session
         if getattr(self, "_state", "closed") == "closed" or is_ending():
             return
         if self._state == "new" and not self._may_stay_new:

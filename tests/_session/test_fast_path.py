@@ -256,6 +256,19 @@ def test_nothing_keeps_a_session_alive(vendor: Any) -> None:
         gc.enable()
 
 
+@pytest.mark.parametrize("is_cycle", [False, True])
+def test_death_of_a_closed_session_keeps_no_block_off_the_fast_path(vendor: Any, is_cycle: bool) -> None:
+    """A closed session keeps its place in the list of open sessions; the next block has no look to take."""
+    patch = PATCHES["wrap"]()
+    session, next_session = warm(patch), warm(patch)
+    if is_cycle:
+        session.itself = session
+    del session
+    gc.collect()
+    with next_session:
+        assert is_fast(next_session)
+
+
 def test_disabled(vendor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     session = warm(PATCHES["wrap"]())
     monkeypatch.setenv("HOOKPATCH_DISABLE", "1")

@@ -99,6 +99,10 @@ class _SessionValues:
     """The values that sessions keep with a patch: no part of the declaration, and therefore no field."""
 
     __slots__ = ("_prepared",)
+    _prepared: Any  # None until a session keeps something
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_prepared", None)
 
 
 @final

@@ -48,14 +48,16 @@ class Alone:
     """
 
     __slots__ = (
-        *("call", "cell", "code", "function", "layer", "layers", "link", "off", "own", "references", "stand_in"),
-        *("value", "written"),
+        *("call", "cell", "code", "function", "layer", "layers", "link", "names", "off", "own", "references"),
+        *("stand_in", "stand_ins", "value", "written"),
     )
 
-    def __init__(self, layer: Layer, own: Any, stand_in: StandIn | None) -> None:
+    def __init__(self, layer: Layer, slot: Slot, own: Any, stand_in: StandIn | None) -> None:
         self.layer: Final = layer
+        self.names: Final[Any] = vars(slot.owner)
         self.own: Final = own
         self.stand_in: Final = stand_in
+        self.stand_ins: Final = () if stand_in is None else (stand_in,)
         self.layers: list[Layer] | None = None
         self.cell: Final[Any] = None if stand_in is None else stand_in.link
         cell: Any = self.cell
@@ -215,13 +217,13 @@ class Site:
             SignatureError: the layer does not fit the function.
         """
         if not layer.wraps:
-            return Alone(layer, own, None)
+            return Alone(layer, self.slot, own, None)
         if self._layers:
             return None
         spare, self._spare = self._spare or StandIn(own, self.slot, own=True), None
         if spare.link is None or spare.base is not own or not spare.is_free:
             return None
-        return Alone(layer, own, spare)
+        return Alone(layer, self.slot, own, spare)
 
     def spare(self, alone: Alone) -> None:
         """Use the wrapper of a lifted layer for the next layer."""
@@ -239,14 +241,13 @@ class Site:
             return False
         layer = alone.layer
         if stand_in is not None:
-            if sys.getrefcount(alone.value) != alone.references or alone.function.__code__ is not alone.code:
+            if sys.getrefcount(alone.value) != alone.references:
                 return False
             alone.layers = stand_in.layers = layers = [layer]
             alone.cell.cell_contents = alone.link
-            self._stand_ins = (stand_in,)
         else:
             alone.layers = layers = [layer]
-            self._stand_ins = ()
+        self._stand_ins = alone.stand_ins
         layer.ended, layer.call = False, alone.call
         own = alone.own
         state.original = state.base = state.value = own
@@ -255,7 +256,7 @@ class Site:
         if reading:
             began(state)
         originals[slot.key] = state
-        if not slot.exchange(own, alone.value):
+        if not slot.exchange(alone.names, own, alone.value):
             self.lift_again(alone)
             return False
         state.value = state.wanted = alone.value
@@ -269,7 +270,7 @@ class Site:
         return (
             self._layers is alone.layers
             and state.value is alone.value
-            and slot.owner.__dict__.get(slot.name) is alone.value
+            and alone.names.get(slot.name) is alone.value
             and alone.function.__code__ is alone.code
             and not (self._retired or self._unfinished is not None or state.may_come_back)
         )
@@ -282,7 +283,7 @@ class Site:
         if stand_in is not None:
             stand_in.layers = ()
             alone.cell.cell_contents = alone.off
-        slot.exchange(alone.value, own)
+        slot.exchange(alone.names, alone.value, own)
         state.value = state.wanted = own
         self._layers, self._stand_ins, self._ending = [], (), "restored"
         originals.pop(slot.key, None)

@@ -149,14 +149,20 @@ class AttributeSlot:
             return self._member is None and not hasattr(type(along_mro(kind, self.name)), "__set__")
         plain = next((plain for plain in (ModuleType, type) if issubclass(kind, plain)), None)
         is_its_own = plain is not None and self._member is None and along_mro(kind, self.name) is ABSENT
-        return is_its_own and along_mro(kind, "__setattr__") is along_mro(plain or kind, "__setattr__")
+        names = ("__setattr__", "__dict__") if is_its_own else ()
+        return is_its_own and all(along_mro(kind, name) is along_mro(plain or kind, name) for name in names)
 
-    def exchange(self, before: Any, value: Any) -> bool:
-        """Set a value in a plain slot in place of ``before``; return False if the slot holds another value."""
-        owner, name = self.owner, self.name
-        if owner.__dict__.get(name) is not before:
+    def exchange(self, names: Any, before: Any, value: Any) -> bool:
+        """Set a value in a plain slot in place of ``before``; return False if the slot holds another value.
+
+        ``names``: the ``__dict__`` of the owner, which the owner need not be asked for each time.
+        """
+        if names.get(self.name) is not before:
             return False
-        setattr(owner, name, value)
+        if type(names) is dict:
+            names[self.name] = value  # as setattr does for a module
+        else:
+            setattr(self.owner, self.name, value)
         return True
 
     def delete(self) -> None:

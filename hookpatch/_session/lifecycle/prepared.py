@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
 from weakref import ReferenceType
 
-from hookpatch._bootstrap import imports
+from hookpatch._bootstrap import imports, interrupts
 from hookpatch._bootstrap.interrupts import Turn, fast_path, is_interrupt, take_fast_path
 from hookpatch._engine.patch.describe import PLAIN
 from hookpatch._engine.patch.patch import CALL_VERBS, Patch
@@ -35,13 +35,14 @@ class Prepared:
 
     Attributes:
         is_first: True until the end of the first session, of a patch prepared without a lock.
+        is_kept: False if the results would keep further objects alive after the end of the session.
         number: the number of the session that uses the object, 0 without a session.
         requests: the arguments of a session of the patch alone, by the value of ``children``: see ``keep_request``.
     """
 
     __slots__ = (
-        *("_class", "_is_plain", "_session", "alone", "applied", "is_first", "module", "number", "own", "requests"),
-        *("site", "watch"),
+        *("_class", "_is_plain", "_request", "_session", "alone", "applied", "is_first", "is_kept", "module", "number"),
+        *("own", "requests", "site", "watch"),
     )
 
     def __init__(
@@ -53,11 +54,13 @@ class Prepared:
         self.own: Final = own
         self._is_plain: Final = is_plain
         self.is_first = is_first
+        self.is_kept: Final = type(own) in _KINDS
         self.number = 0
         self.requests: dict[str, tuple[tuple[Requested, ...], tuple[Any, ...]]] = _NONE
         self.alone: Alone | None = None
         self.applied: AppliedLayer | None = None
         self.watch: imports.Watch | None = None
+        self._request: Requested | None = None  # the request that ``alone`` was made for or compared with
         self._session: Callable[[], Any] | None = None
 
     def holds(self, module: ModuleType | None) -> bool:
@@ -73,25 +76,31 @@ class Prepared:
 
     def begin(self, request: Requested, number: int, place: int, session: ReferenceType[Any]) -> bool:
         """Apply the patch for a session; return False, with nothing changed, if the stamp does not hold."""
-        if self.number or not self._is_plain or (alone := self.alone or self._make_alone(request)) is None:
-            return False
-        layer, applied, watch = alone.layer, self.applied, self.watch
-        if layer.plugin != request.plugin or layer.distribution != request.distribution:
+        if self.number or not (self._request is request or self._suits(request)):
             return False
         if self._class is not None and not self._is_of_its_class():
             return False
         if self.is_first and not claims(self.site):
             return False
-        assert applied is not None  # made with the layer
-        assert watch is not None
+        alone: Any = self.alone  # not None, as ``_suits``
+        watch: Any = self.watch
         self.number, self._session = number, session
-        if watch.begin_again(self.module, self._arrive):
-            layer.rank, layer.notes = (number, place), self
+        if watch.begin_again(self.module, self):
+            alone.layer.rank, alone.layer.notes = (number, place), self
             if self.site.lay_again(alone):
                 return True
             watch.end_again()
         self.number = 0
         return False
+
+    def _suits(self, request: Requested) -> bool:
+        """Return True if the layer is, or can be made, the layer of a request."""
+        if not self._is_plain or (alone := self.alone or self._make_alone(request)) is None:
+            return False
+        if alone.layer.plugin != request.plugin or alone.layer.distribution != request.distribution:
+            return False
+        self._request = request
+        return True
 
     def _make_alone(self, request: Requested) -> Alone | None:
         patch = request.patch
@@ -104,62 +113,57 @@ class Prepared:
             return None  # the opening with locks raises the error, as an error of the patch
         if alone is not None:
             self.applied = AppliedLayer(self.site, layer)
-            self.watch = imports.Watch(str(patch.module), self._arrive)
+            self.watch = imports.Watch(str(patch.module), self)
             self.alone = alone  # last: ``begin`` relies on all three
         return alone
 
-    def may_end(self) -> bool:
-        """Return True if the patch was not touched since ``begin``."""
-        return self.alone is not None and self.site.lies_alone(self.alone)
-
-    def end(self) -> None:
-        """Restore the patch; called again after an interrupt."""
+    def end(self) -> bool:
+        """Restore the patch; called again after an interrupt. Return ``is_kept``."""
         alone, watch = self.alone, self.watch
         if watch is not None:
             watch.end_again()
         if alone is not None and alone.layers is not None and not self.site.lift_again(alone):
-            self.alone = None  # foreign code holds the wrapper, which passes calls through for ever
+            self.alone = self._request = None  # foreign code holds the wrapper, which passes calls through for ever
         if self.is_first:
             self._forget_first()
         self.number, self._session = 0, None
+        return self.is_kept
 
     def _forget_first(self) -> None:
         """Drop the layer after the first end: the layer refers to the patch, and would be garbage for the collector."""
         if self.alone is not None:
             self.site.spare(self.alone)
-        self.alone = self.applied = self.watch = None
+        self.alone = self.applied = self.watch = self._request = None
         self.is_first = False
 
-    def forget_unless_kept(self, patch: Patch) -> None:
-        """Drop the results of a preparation that would keep further objects alive, after the last look at the site."""
-        if type(self.own) not in _KINDS:
-            _note(patch, None)
-
-    def undo(self) -> None:
+    def undo(self, number: int) -> None:
         """Restore the patch of a collected session, whatever the state of the patch."""
         applied, alone, watch = self.applied, self.alone, self.watch
         if applied is None or alone is None or watch is None or not take_fast_path(sys._getframe(), self):
             return
+        # No session is left to report an error of a plugin.
+        notifying = interrupts.begin(partial(notify.sites_changed, [self.site]))
         try:
-            if is_usual := self.may_end():
-                self.end()
-                self.forget_unless_kept(alone.layer.patch)
+            is_usual = self.number == number and self.site.lies_alone(alone)
+            if is_usual and not self.end():
+                forget(alone.layer.patch)
         finally:
             del fast_path[None]
         if not is_usual:
             watch.cancel()
             applied.restore(Requested(alone.layer.patch, alone.layer.plugin, alone.layer.distribution))
             self.hand_over()
-        notify.sites_changed([self.site])  # no session is left to report an error of a plugin
+        notifying.finish()
+        interrupts.end(notifying)
 
     def finish(self, entrance: object) -> None:
         """Do nothing: ``undo`` is repeated."""
 
     def hand_over(self) -> None:
         """Leave the layer and the watch to a lifecycle."""
-        if self.alone is not None:
-            self.forget_unless_kept(self.alone.layer.patch)
-        self.alone = self.applied = self.watch = self._session = None
+        if self.alone is not None and not self.is_kept:
+            forget(self.alone.layer.patch)
+        self.alone = self.applied = self.watch = self._request = self._session = None
         self.number = 0
 
     def needs(self, lock: Turn) -> bool:
@@ -168,7 +172,7 @@ class Prepared:
 
     # --- events while the patch is applied
 
-    def _arrive(self, module: ModuleType) -> None:
+    def __call__(self, module: ModuleType) -> None:
         """Apply the patch to the module after a new execution, by a lifecycle."""
         if (watch := self._handed_over()) is not None:
             watch.fire(module)
@@ -236,7 +240,12 @@ def note_first(patch: Patch, preparation: Prepared) -> None:
 def forget_unused(patch: Patch) -> None:
     """Drop the results of a preparation that no session has used. On the fast path."""
     if (preparation := prepared(patch)) is not None and preparation.is_first and not preparation.number:
-        _note(patch, None)
+        forget(patch)
+
+
+def forget(patch: Patch) -> None:
+    """Drop the results of a preparation, after the last look at the site."""
+    _note(patch, None)
 
 
 def _note(patch: Patch, preparation: Prepared | None) -> None:
@@ -245,7 +254,7 @@ def _note(patch: Patch, preparation: Prepared | None) -> None:
 
 def prepared(patch: Patch) -> Prepared | None:
     """Return the results of the last preparation of a patch."""
-    preparation: Prepared | None = getattr(patch, "_prepared", None)
+    preparation: Prepared | None = patch._prepared
     return preparation
 
 

@@ -20,7 +20,7 @@ from hookpatch._engine.site.site import Site, covered
 from hookpatch._plugins import notify
 from hookpatch._plugins.notify import Hearer, hearers, hosts
 from hookpatch._session.ledger import listeners
-from hookpatch._session.lifecycle.prepared import Prepared, forget_unused, note_first, prepared
+from hookpatch._session.lifecycle.prepared import Prepared, forget, forget_unused, note_first, prepared
 from hookpatch._session.lifecycle.slots import prepare
 from hookpatch._session.span.leftovers import dead, note_dead, opened, postponed
 from hookpatch._session.span.opening import OpeningSession
@@ -28,7 +28,10 @@ from hookpatch._session.span.state import numbers
 
 interrupts.takers.add(__file__)
 # Modules that can keep a block off the fast path, each with a function that returns True while the module does not.
-_DISTURBING: Final = {notify.LIBRARY: notify.is_heard, **dict.fromkeys(interpreters.MODULES, interpreters.is_alone)}
+_DISTURBING: Final = (
+    (notify.LIBRARY, notify.is_heard),
+    *((module, interpreters.is_alone) for module in interpreters.MODULES),
+)
 
 
 class SessionAgain(OpeningSession):
@@ -45,29 +48,32 @@ class SessionAgain(OpeningSession):
 
         No lock is taken, no lifecycle and no entry is made: ``make_entries`` makes both on demand.
         """
-        if not self._is_simple or self._state == "open":
+        if self._state == "open" or not self._is_simple or self._errors:
             return False
-        new: list[tuple[Patch, Prepared]] = []
+        new: tuple[tuple[Patch, Prepared], ...] = ()
         for request in self._requests:
-            if getattr(request.patch, "_prepared", None) is None:
+            if request.patch._prepared is None:
                 if (preparation := prepare(request)) is None:
                     return False
-                new.append((request.patch, preparation))
+                new = *new, (request.patch, preparation)
         # The frame is in no variable: a frame holding itself would keep an interrupted call alive.
         if fast_path.setdefault(None, (sys._getframe(), self, None))[0] is not sys._getframe():
             return False
         try:
             if _is_disturbed() or not environment.enables_blocks():
                 return False
-            for patch, preparation in new:
-                note_first(patch, preparation)
-            if self.begin_again(entrance, hearers):
+            if new:
+                for patch, preparation in new:
+                    note_first(patch, preparation)
+            if self._begin(entrance, hearers):
                 return True
             for patch, _ in new:
                 forget_unused(patch)
             return False
         except BaseException:
             self.finish(None)
+            for patch, _ in new:
+                forget_unused(patch)
             raise
         finally:
             del fast_path[None]
@@ -94,29 +100,28 @@ class SessionAgain(OpeningSession):
 
     # --- on the fast path
 
-    def begin_again(self, entrance: object, heard_by: Sequence[Hearer] = ()) -> bool:
+    def begin_again(self, entrance: object) -> bool:
         """Apply the patches as before; change nothing and return False if a patch may not fit. On the fast path."""
-        if self._state == "open" or not self._is_simple or self._errors:
-            return False
-        if getattr(self._requests[0].patch, "_prepared", None) is None:
-            return False
+        return self._state != "open" and self._is_simple and not self._errors and self._begin(entrance)
+
+    def _begin(self, entrance: object, heard_by: Sequence[Hearer] = ()) -> bool:
+        if (listed := self._listed) is None:
+            self._listed = listed = ref(self, note_dead), self._undos, self._also, self._requests
         self._number = number = next(numbers)
         self._state, self._is_fast, self._written = "opening", True, None  # in this order, for ``finish``
-        weak = ref(self, note_dead)
         place = 0
         for also in self._also:
             if also.begin_again is None or not also.begin_again(number):
                 return self.end_again(heard_by)
         for request in self._requests:
-            preparation: Prepared | None = getattr(request.patch, "_prepared", None)
-            if preparation is None or not preparation.begin(request, number, place, weak):
+            preparation: Prepared | None = request.patch._prepared
+            if preparation is None or not preparation.begin(request, number, place, listed[0]):
                 return self.end_again(heard_by)
-            self._undos.append(preparation.undo)
             place -= 1
         if heard_by and not all(hearer.begin(self._sites()) for hearer in heard_by):
             return self.end_again(heard_by)
         if self._is_listed:
-            opened[number] = weak, self._undos, self._also
+            opened[number] = listed
         self._opened_at = time()
         self._entrances[entrance] = None
         self._state = "open"
@@ -124,11 +129,14 @@ class SessionAgain(OpeningSession):
 
     def may_end_again(self, heard_by: Sequence[Hearer] = ()) -> bool:
         """Return True if the session was opened on the fast path and not touched since."""
-        if not self._is_fast or self._written is not None or self._errors or len(self._entrances) > 1:
+        if not self._is_fast or len(self._entrances) > 1:
             return False
+        number = self._number
         for request in self._requests:
-            preparation: Prepared | None = getattr(request.patch, "_prepared", None)
-            if preparation is None or preparation.number != self._number or not preparation.may_end():
+            preparation: Prepared | None = request.patch._prepared
+            if preparation is None or preparation.number != number or (alone := preparation.alone) is None:
+                return False
+            if not preparation.site.lies_alone(alone):
                 return False
         return not heard_by or all(hearer.may_end(self._sites()) for hearer in heard_by)
 
@@ -153,18 +161,22 @@ class SessionAgain(OpeningSession):
         return self._state == "closed" or (self._is_fast and (self._state != "open" or self.may_end_again()))
 
     def _restore_again(self, heard_by: Sequence[Hearer]) -> None:
-        number = self._number
-        for request in reversed(self._requests):
-            preparation: Prepared | None = getattr(request.patch, "_prepared", None)  # as ``prepared``, without a call
-            if preparation is not None and preparation.number == number:
-                preparation.end()
+        number, is_kept = self._number, True
+        for request in self._requests:  # each alone at a site: the order does not matter
+            preparation: Prepared | None = request.patch._prepared
+            if preparation is not None and preparation.number == number and not preparation.end():
+                is_kept = False
         for hearer in heard_by:
             if not hearer.end(sites := self._sites()):
                 interrupts.begin(partial(notify.sites_changed, sites))  # the next look notifies the plugins
-        for request in self._requests:
-            if (preparation := prepared(request.patch)) is not None and not preparation.number:
-                preparation.forget_unless_kept(request.patch)
-        self._undos.clear()
+        if not is_kept:
+            for request in self._requests:
+                if (preparation := prepared(request.patch)) is not None and not (
+                    preparation.is_kept or preparation.number
+                ):
+                    forget(request.patch)
+        if self._undos:
+            self._undos.clear()
         opened.pop(number, None)
         self._closed_at = time()
         self._entrances.clear()

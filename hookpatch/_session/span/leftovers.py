@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final, final
+from typing import Any, Final, TypeAlias, final
 from weakref import ReferenceType
 
 from hookpatch._bootstrap import imports, interrupts
 from hookpatch._engine.site.sites import restore_late
+from hookpatch._session.ledger import Requested
+from hookpatch._session.lifecycle.prepared import prepared
 from hookpatch._session.span.part import SessionPart
 
 interrupts.takers.add(__file__)
-# By number, each open session with the undos and the parts that end with the session. A dropped session closes itself;
-# after an interrupt the next look at the patches closes it. GIL: each change and each copy is one operation.
-opened: Final[dict[int, tuple[ReferenceType[Any], list[Callable[[], object]], Sequence[SessionPart]]]] = {}
+# An open session with the undos and the parts that end with the session, and on the fast path the requests.
+Listed: TypeAlias = tuple[ReferenceType[Any], list[Callable[[], object]], Sequence[SessionPart], Sequence[Requested]]
+# By number. A dropped session closes itself; after an interrupt the next look at the patches closes it. GIL: each
+# change and each copy is one operation.
+opened: Final[dict[int, Listed]] = {}
 dead: Final[list[object]] = []  # references to collected sessions, which may have left patches
 note_dead: Final = dead.append
 postponed: Final[list[_Postponed]] = []
@@ -56,8 +60,11 @@ def finish_interrupted() -> None:
     interrupts.finish_interrupted()
     finish_postponed()
     while dead:
-        for number, (weak, undos, parts) in opened.copy().items():
+        for number, (weak, undos, parts, requests) in opened.copy().items():
             if weak() is None:
+                for request in requests:
+                    if (preparation := prepared(request.patch)) is not None and preparation.number == number:
+                        preparation.undo(number)
                 call_undos(undos)
                 for also in parts:
                     also.end(number)

@@ -98,7 +98,7 @@ class OpeningSession(SessionState):
         self._apply_patches()
         self._state = "open"
         if self._is_listed:
-            opened[self._number] = ref(self, note_dead), self._undos, self._also
+            opened[self._number] = ref(self, note_dead), self._undos, self._also, ()
         self._ledger.notify()
 
     def _apply_patches(self) -> None:

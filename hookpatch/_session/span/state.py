@@ -19,6 +19,7 @@ from hookpatch._session.lifecycle.kinds import lifecycle_of
 from hookpatch._session.lifecycle.lifecycle import Formers, Lifecycle, Policy
 from hookpatch._session.lifecycle.prepared import prepared
 from hookpatch._session.lifecycle.slots import SlotLifecycle
+from hookpatch._session.span.leftovers import Listed
 from hookpatch._session.span.part import SessionPart
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class SessionState:
         self._opened_at = self._closed_at = 0.0  # on the fast path
         self._entrances: Final[dict[object, None]] = {}  # in order; the session is open while not empty
         self._undos: Final[list[Callable[[], object]]] = []  # each noted before its act; the last comes first
+        self._listed: Listed | None = None  # made on the fast path, and used again
         self._errors: Final[list[Exception]] = []
         self._rules: Sequence[Rule] = ()  # of the last opening
 
