@@ -1,6 +1,6 @@
 """Read and check ``[tool.hookpatch]`` of a TOML file.
 
-Imports tomllib and os alone, since the file may be read at interpreter start.
+Imports tomllib, os and stat alone, since the file may be read at interpreter start.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import tomllib
 
+from hookpatch._bootstrap.files import read_given
 from hookpatch.errors import SettingError, _suggest
 
 TYPE_CHECKING = False
@@ -61,8 +62,7 @@ def read_config(path: str, asked_by: str) -> Config:
         problem = f"'{path}' is no absolute path, and child processes may have other current folders; {remedy}"
         raise SettingError(asked_by, problem)
     try:
-        with open(path, "rb") as file:
-            content = tomllib.load(file)
+        content = tomllib.loads(read_given(path).decode())
     except FileNotFoundError:
         raise SettingError(asked_by, f"there is no file {path}") from None
     except OSError as error:
@@ -84,8 +84,7 @@ def nearest_config(folder: str) -> str | None:
     while True:
         path = os.path.join(folder, NAME)
         try:
-            with open(path, "rb") as file:
-                content = file.read()
+            content = read_given(path)
             if b"hookpatch" in content and _table_of(tomllib.loads(content.decode())) is not None:
                 return path
         except ValueError:

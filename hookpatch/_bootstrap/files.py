@@ -83,6 +83,15 @@ def _write(path: str, text: str, mode: int, put: Callable[[str], _Result]) -> _R
             os.unlink(unfinished)
 
 
+def read_given(path: str) -> bytes:
+    """Return the content of a file named by a user; raise OSError for a pipe or a device, which may have no end."""
+    kind = stat.S_IFMT(os.stat(path).st_mode)
+    if kind not in (stat.S_IFREG, stat.S_IFDIR):
+        raise OSError(22, "it is no file but a pipe or a device")
+    with open(path, "rb") as file:
+        return file.read()
+
+
 def read_ours(path: str) -> bytes:
     """Return the content of a file written by ``write_whole``.
 
@@ -100,4 +109,4 @@ def read_ours(path: str) -> bytes:
             raise ValueError("it is no file but a pipe, a folder or a device")
         if status.st_size > _MOST:
             raise ValueError("the file is larger than 64 MiB")
-        return file.read(_MOST)
+        return file.read(status.st_size)

@@ -10,6 +10,7 @@ import os
 import sys
 
 from hookpatch._bootstrap import selection
+from hookpatch._bootstrap.files import read_given
 from hookpatch._bootstrap.selection import PluginName, normalise
 
 TYPE_CHECKING = False
@@ -135,8 +136,7 @@ def check_allowed(plugin: Installed, asked_by: str) -> None:
         problem = f"{config.where('allow')} does not name it"
     else:
         try:
-            with open(path, encoding="utf-8") as file:
-                lines = file.read().splitlines()
+            lines = read_given(path).decode().splitlines()
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:

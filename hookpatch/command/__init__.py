@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from types import SimpleNamespace
 from typing import Any, Final
@@ -27,6 +28,7 @@ def main() -> None:
         SystemExit: with the status of the command, or of the program that the command has run.
     """
     settings = SimpleNamespace(traceback=False)
+    _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without Unicode shows escapes: no command ends for that
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -44,6 +46,18 @@ def main() -> None:
     except Exception as error:
         raise SystemExit(_write_error(error, settings.traceback)) from None
     raise SystemExit(status)
+
+
+def _open_closed_streams() -> None:
+    """Open the null device in place of each closed standard stream; a program under ``run`` has it closed as before."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 USAGE: Final = 2

@@ -140,12 +140,15 @@ def print_line(*parts: tuple[str, str], indent: int = 0) -> None:
 @contextmanager
 def progress(message: str) -> Iterator[None]:
     """Show a message on stderr while a block runs; only if stderr is a terminal."""
-    shown = f"{message} ..." if sys.stderr.isatty() else ""
-    print(end=f"{shown}\r" if shown else "", file=sys.stderr, flush=True)
+    if not sys.stderr.isatty():
+        yield
+        return
+    shown = f"{message} ..."
+    print(end=f"{shown}\r", file=sys.stderr, flush=True)
     try:
         yield
     finally:
-        print(end=f"{' ' * len(shown)}\r" if shown else "", file=sys.stderr, flush=True)
+        print(end=f"{' ' * len(shown)}\r", file=sys.stderr, flush=True)
 
 
 WORDS: Final[Mapping[str, tuple[str, str]]] = {

@@ -138,6 +138,7 @@ def test_plugin_that_changes_the_process_spoils_no_listing(
 
 
 QUICK: Final = (
+    "2>&-",
     "exit",
     "interrupt",
     "os_exit",
@@ -456,6 +457,76 @@ def test_report_without_room_or_rights_is_one_warning(tmp_path: Path, fault: str
     assert line.startswith("hookpatch: warning: no report left at ")
     assert line.endswith(says)
     assert not [*tmp_path.glob("reports/*")]
+
+
+def test_report_needs_little_memory(tmp_path: Path) -> None:
+    """A process with 32 MiB left writes its report, and reads those of its child processes."""
+    lines = (
+        "file.write(); size = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize() + 2**25; "
+        "resource.setrlimit(resource.RLIMIT_AS, (size, size)); print(len(receipts(sys.argv[1]).processes))"
+    )
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("no /proc")
+    command = [sys.executable, "-c", LIMITED.format(lines), str(tmp_path / "reports")]
+    completed = subprocess.run(command, capture_output=True, text=True)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("1\nwent on\n", "", 0)
+
+
+@pytest.mark.parametrize("kind", ["mkfifo {}", pytest.param("ln -s /dev/zero {}", marks=pytest.mark.ends)])
+@pytest.mark.parametrize("place", ["config", "pyproject.toml", "allow"])
+def test_pipe_in_place_of_a_setting_is_told(home: Environment, tmp_path: Path, place: str, kind: str) -> None:
+    """Nothing waits for a writer, and nothing reads for ever."""
+    path = home.python.parents[1] / "hookpatch.allow" if place == "allow" else tmp_path / place
+    program = f"{home.python} script.py"
+    command = {
+        "config": f"HOOKPATCH_CONFIG={path} {program}",
+        "pyproject.toml": f"cd {tmp_path}; {home.python.parent / 'hookpatch'} run -p loud {home.folder / 'script.py'}",
+        "allow": f"HOOKPATCH_PLUGINS=loud {program}",
+    }[place]
+    try:
+        completed = in_shell(home, f"ulimit -v 2000000; {kind.format(path)}; {command}")
+    finally:
+        path.unlink()
+    is_passed_over = place == "pyproject.toml"
+    assert completed.stdout == ("VENDOR! __main__\n" if is_passed_over else "")
+    assert completed.returncode == (0 if is_passed_over else 78)
+    message = r"hookpatch: error: .*it is no file but a pipe or a device.*\n"
+    assert re.fullmatch("" if is_passed_over else message, completed.stderr)
+
+
+CLOSED: Final = ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-", "2>/dev/full"]
+STATUS_OF: Final = {
+    "list": 0,
+    "plan loud": 1,
+    "explain ConflictError": 0,
+    "report /nowhere": 78,
+    "run -p loud script.py": 0,
+}
+
+
+@pytest.mark.parametrize("streams", of_each(CLOSED))
+@pytest.mark.parametrize("words", STATUS_OF)
+def test_closed_or_full_stream_ends_no_command(home: Environment, words: str, streams: str) -> None:
+    """The command has the status that it has with all streams; what can be written is."""
+    script = home.python.parent / "hookpatch"
+    completed = in_shell(home, f"{script} {words} {streams}")
+    assert completed.returncode == STATUS_OF[words], completed.stderr
+    assert bool(completed.stdout) == ("1>" not in streams and STATUS_OF[words] != 78)
+    assert bool(completed.stderr) == ("2>" not in streams and STATUS_OF[words] == 78)
+
+
+@pytest.mark.parametrize("streams", of_each(CLOSED))
+def test_closed_or_full_stream_ends_no_program(home: Environment, streams: str) -> None:
+    """The plugin of the environment is in effect."""
+    completed = in_shell(home, f"HOOKPATCH_PLUGINS=loud {home.python} script.py {streams}")
+    assert (completed.returncode, completed.stderr) == (0, "")
+    assert completed.stdout == ("" if "1>" in streams else "VENDOR! __main__\n")
+
+
+def in_shell(home: Environment, line: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of sh in the folder of the programs."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
+    return subprocess.run(["sh", "-c", line], cwd=home.folder, env=clean, capture_output=True, text=True, timeout=300)
 
 
 def test_small_disk_is_one_warning(home: Environment, tmp_path: Path) -> None:
