@@ -137,7 +137,8 @@ def test_patches_are_known_after_a_second_import(home: Environment, way: str, at
         pytest.importorskip("IPython")
     program = PROGRAM.format(way="\n".join(f"    {line}" for line in code.splitlines()), at_start=at_start)
     (home.folder / "program.py").write_text(program)
-    completed = home.run("program.py", **({"HOOKPATCH_PLUGINS": "loud"} if at_start else {}))
+    variables = {"HOOKPATCH_PLUGINS": "loud"} if at_start else {}
+    completed = home.run("program.py", PYTHONUNBUFFERED="1", **variables)  # a forked child would print the buffer, too
     assert (completed.stderr, completed.returncode) == ("", 0)
     *lines, last = completed.stdout.splitlines()
     inside = ["True"] if way == "restored" else []
