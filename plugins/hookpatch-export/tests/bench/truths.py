@@ -20,7 +20,7 @@ from truth.case import Case, Refused
 from truth.judged import judged, lines
 from truth.modes import cause
 
-from bench import tiny
+from bench import own_models, tiny
 
 
 def measure(names: list[str], folder: Path, seconds: float, workers: int) -> None:
@@ -103,7 +103,9 @@ def case(name: str) -> Case:
         import zoo
 
         return zoo.case(model)
-    raise Refused(f"{name}: neither transformers:NAME nor zoo:NAME")
+    if package == "own":
+        return own_models.case(model)
+    raise Refused(f"{name}: neither transformers:NAME nor zoo:NAME nor own:NAME")
 
 
 def built(name: str) -> torch.nn.Module:
