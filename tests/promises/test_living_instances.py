@@ -283,3 +283,23 @@ def test_a_model_whose_part_has_the_class(make_module: Callable[[str, str], Modu
     with hookpatch.active(hookpatch.derive("norms:Norm", factory, reach="everywhere")):
         assert (run(tensor), model(tensor)) == (21, 21)
     assert (run(tensor), model(tensor)) == (3, 3)
+
+
+def test_instances_die_during_a_report(make_module: Callable[[str, str], ModuleType]) -> None:
+    """The garbage collector may run at each step of a report, and drops instances in cycles."""
+    module: Any = make_module("dying", "class K:\n    def __init__(self): self.value, self.me = 1, self")
+    threshold = gc.get_threshold()
+    with hookpatch.active(hookpatch.replace("dying:K().value", 2), children="local") as session:
+        try:
+            for step in range(50, 500, 25):
+                gc.disable()
+                made = [module.K() for _ in range(300)]
+                gc.collect(0)  # the next collection looks at these instances, after some steps
+                del made
+                gc.set_threshold(step, 0, 1_000)
+                gc.enable()
+                assert session.report().patches[0].state == "applied", step
+                gc.collect()
+        finally:
+            gc.set_threshold(*threshold)
+            gc.enable()

@@ -55,7 +55,7 @@ class Duplicates:
 
     def drop_dead(self) -> None:
         """Drop the copies that only hookpatch keeps alive."""
-        for number, copy in [*self.copies.items()]:
+        for number, copy in self.copies.copy().items():
             if copy.is_dead:
                 self.copies.pop(number, None)
                 _drop(_copies, number, self.slot.name)
@@ -64,7 +64,7 @@ class Duplicates:
         """Give the copies the original value, past every error; raise the first error."""
         first: Exception | None = None
         while self.copies:
-            number, copy = next(iter([*self.copies.items()]))
+            number, copy = next(iter(self.copies.copy().items()))
             try:
                 copy.restore()
             except Exception as error:  # of the copy's own code

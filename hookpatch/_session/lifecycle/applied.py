@@ -212,7 +212,7 @@ class AppliedInstances:
 
     def _without_effect(self) -> str:
         """Return why layers have no effect, and how many, in words; empty if all layers have."""
-        entries = [layer.entry for site, layer in list(self.layers.items()) if layer.entry and site not in self.hooks]
+        entries = [layer.entry for site, layer in self.layers.copy().items() if layer.entry and site not in self.hooks]
         reasons = [entry.without_effect for entry in entries if entry.without_effect]
         if not reasons or len(reasons) == len(entries):
             return next(iter(reasons), "")
