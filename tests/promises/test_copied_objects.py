@@ -376,3 +376,22 @@ def test_a_copied_model_computes_with_its_own_weights(
     assert "forward" not in vars(copied)
     assert torch.equal(inside, module.model.bias.expand(1, 2))
     assert torch.equal(copied(x), inside)
+
+
+@pytest.mark.parametrize("name", ["own_list", "own_number", "own_function"])
+def test_copies_after_the_end_of_a_rule(make_module: Callable[[str, str], ModuleType], name: str) -> None:
+    """A patch of each instance has ended, and the patch of one object goes on: its copies are restored."""
+    module: Any = make_module("copied", MODULE.format(kind="Plain"))
+    unpatched = copy.copy(module.k)
+    rule = hookpatch.active(replace(_patch("derive", name), target=_of_instances(name)), children="local").open()
+    session = hookpatch.active(_patch("derive", name), children="local").open()
+    rule.close()
+    made = [copy.copy(module.k), copy.deepcopy(module.k)]
+    assert [_shown(copied, name) for copied in made] == [_shown(module.k, name)] * 2
+    session.close()
+    assert [_shown(copied, name) for copied in made] == [_shown(unpatched, name)] * 2
+    assert _nothing_is_followed()
+
+
+def _of_instances(name: str) -> Any:
+    return hookpatch.remove(f"copied:Plain().{name}").target

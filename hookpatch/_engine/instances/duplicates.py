@@ -218,7 +218,7 @@ def _values(instance: Any) -> Iterator[_Value]:
             yield copy.value
     for duplicates in [*_followed.get(id(instance), {}).values()]:
         patched = originals.get(duplicates.slot.key)
-        if patched is not None and not patched.is_foreign:
+        if patched is not None and not patched.is_foreign and duplicates.slot.owner is instance:
             stays_out = any(calls_owner() for calls_owner, _ in [*duplicates.users])
             yield _Value(duplicates, duplicates.slot.read(), patched.original, stays_out)
 

@@ -50,7 +50,9 @@ class AppliedLayer:
     def follow_copies(self) -> None:
         """Follow the copies and pickles of a patched object, before the layer is applied."""
         slot = self.site.slot
-        if type(slot) is AttributeSlot and not issubclass(type(slot.owner), _NEVER_COPIED):
+        target = self.layer.patch.target
+        is_of_rule = target is not None and target.of_instances is not None  # makes the copies instances of its own
+        if isinstance(slot, AttributeSlot) and not (is_of_rule or issubclass(type(slot.owner), _NEVER_COPIED)):
             with imports.for_ourselves():
                 from hookpatch._engine.instances.following import Following  # most patches are of no object
             self.following = Following(self.site, self.layer, self._note_copies)
