@@ -178,11 +178,11 @@ def take_inherited() -> str:
     return os.environ.pop(INHERIT, "")
 
 
-def handed_on(env: Mapping[Any, Any] | None) -> str:
-    """Return the blocks handed on by an environment, as text; None is the environment of this process."""
+def handed_on(env: Mapping[Any, Any] | None, variable: str = INHERIT) -> str:
+    """Return a variable of an environment, the blocks handed on if none is named; None: of this process."""
     if env is None or env is os.environ:
-        return _get(INHERIT) or ""
-    names = INHERIT, INHERIT.encode()
+        return _get(variable) or ""
+    names = variable, variable.encode()
     return next((os.fsdecode(value) for name, value in env.items() if name in names), "")
 
 

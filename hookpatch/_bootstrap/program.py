@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import site
 import sys
 
 TYPE_CHECKING = False
@@ -16,7 +17,20 @@ NOT_PATCHED: Final = (OURS, "multiprocessing.resource_tracker", "multiprocessing
 _OF_MULTIPROCESSING: Final = ("resource_tracker", "semaphore_tracker", "spawn", "forkserver")
 # multiprocessing and its forks: multiprocess with another pickle, for datasets, and billiard of Celery.
 MULTIPROCESSING: Final = ("multiprocessing", "multiprocess", "billiard")
+# A folder for PYTHONPATH, where the start-up file is missing: ``hookpatch run`` starts programs with the folder.
+SITECUSTOMIZE: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_sitecustomize")
 _FOLDERS: Final = ("site-packages", "dist-packages")
+
+
+def has_startup_file() -> bool:
+    """Return True if this Python reads the start-up file at each start; from Python 3.18 on False (PEP 829).
+
+    The file is missing if hookpatch was installed with ``--target``, or is only on PYTHONPATH.
+    """
+    if sys.version_info >= (3, 18):
+        return False
+    folders = [*site.getsitepackages(), site.getusersitepackages() if site.ENABLE_USER_SITE else ""]
+    return any(folder and os.path.exists(os.path.join(folder, "hookpatch.pth")) for folder in folders)
 
 
 def words_of(argv: Sequence[str]) -> list[str]:

@@ -136,11 +136,12 @@ def missing(launch: Launch, blocks: Sequence[OpenBlock]) -> Iterator[tuple[OpenB
     command = command_of(launch.args, launch.path) if blocks else _NONE
     handed = _keys(_environment.handed_on(launch.environment))[1]
     is_meant = not command.flags.isdisjoint("IES")
+    is_unread = starts.starts_without_us("".join(command.words[:1]), launch.environment)
     for block in blocks if command.words else ():
         is_handed = block.key in handed
         why = _OTHER if block.payload.is_in_environment else _OF_TASK
-        why = _IGNORED if is_meant else _REMOVED if is_handed else why
-        is_lost = block.payload.pieces and (is_meant or command.removes_blocks or not is_handed)
+        why = _IGNORED if is_meant else starts.NOT_STARTED if is_unread else _REMOVED if is_handed else why
+        is_lost = block.payload.pieces and (is_meant or is_unread or command.removes_blocks or not is_handed)
         yield block, NotCarried(block.names, why) if is_lost else None, is_meant
 
 

@@ -7,13 +7,15 @@ refuse the start, and stays until the process ends. Therefore a hook is added at
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Set
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
-from hookpatch._bootstrap import imports
-from hookpatch._bootstrap.program import MULTIPROCESSING
+from hookpatch._bootstrap import environment, imports
+from hookpatch._bootstrap.program import MULTIPROCESSING, SITECUSTOMIZE, has_startup_file
 from hookpatch._engine.patch.patch import Wrapper, wrap
 from hookpatch._session.ledger import Requested
 from hookpatch._session.own_patches import OwnPatches
@@ -105,6 +107,17 @@ class Launch(NamedTuple):
     environment: Mapping[Any, Any] | None
 
 
+def starts_without_us(program: str, env: Mapping[Any, Any] | None) -> bool:
+    """Return True for a program of this Python's folder, if neither start-up file nor PYTHONPATH starts hookpatch."""
+    path = shutil.which(program) or ""
+    if os.path.dirname(os.path.abspath(path)) != os.path.dirname(sys.executable) or has_startup_file():
+        return False
+    return SITECUSTOMIZE not in environment.handed_on(env, "PYTHONPATH").split(os.pathsep)
+
+
+NOT_STARTED: Final = (
+    "this Python has no start-up file of hookpatch: install hookpatch with pip, without --target, or take hookpatch run"
+)
 _INTERPRETER: Final = Launch("", None, ["python", "(an interpreter of this process)"], None)
 _EVENTS: Final[Mapping[str, Callable[[Any], Launch]]] = {
     "subprocess.Popen": lambda args: Launch("subprocess.Popen", args[0], args[1], args[3]),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+import venv
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+import hookpatch
 from hookpatch._processes.programs import command_of, python_command
 
 RUN: Final = ["worker.py", "a"]
@@ -141,3 +145,35 @@ def test_command_that_takes_the_blocks_out_of_the_environment(line: str, is_remo
 def test_flags_are_those_of_python(line: str, flags: str) -> None:
     """Values of flags are none, nor are the arguments of a program."""
     assert command_of(line).flags == set(flags)
+
+
+OUTSIDE: Final = """
+import os, subprocess, sys, warnings
+import hookpatch
+warnings.simplefilter("error")
+with hookpatch.active(hookpatch.inject("vendor:answer", by=7), children=sys.argv[1]):
+    try:
+        subprocess.run([sys.executable, "-c", "import vendor; print(vendor.answer())"], check=True)
+    except (hookpatch.errors.NotCarriedWarning, hookpatch.errors.NotCarriedError) as error:
+        print(error)
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("children", "runs"), [("inherit", "7"), ("require", "7"), ("local", "2")])
+def test_a_python_without_our_start_up_file_says_so(tmp_path: Path, children: str, runs: str) -> None:
+    """With hookpatch on PYTHONPATH alone a program of a block starts plain, unless hookpatch run has started all."""
+    venv.create(tmp_path / "bare", symlinks=True)
+    bare = tmp_path / "bare" / "bin" / "python"
+    (tmp_path / "vendor.py").write_text("def answer(by=2): return by")
+    (tmp_path / "program.py").write_text(OUTSIDE)
+    folders = [str(tmp_path), str(Path(hookpatch.__file__).parents[1]), *filter(None, sys.path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+
+    def said(*words: str) -> str:
+        command = [bare, *words, "program.py", children]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    assert ("has no start-up file of hookpatch" in said()) == (children != "local")
+    assert said("-m", "hookpatch", "run").split()[-1] == runs

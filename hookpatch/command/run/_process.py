@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import site
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
 from hookpatch._bootstrap import environment as _environment
+from hookpatch._bootstrap.program import SITECUSTOMIZE, has_startup_file
 from hookpatch._bootstrap.stderr import CALLS_STATUS
 
-_SITECUSTOMIZE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "_sitecustomize")
 _PASSED_ON = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)]
 
 
@@ -54,15 +53,7 @@ def with_startup(environment: dict[str, str]) -> dict[str, str]:
 
     The file is missing if hookpatch was installed with ``--target``, or is only on PYTHONPATH.
     """
-    if _has_startup_file():
+    if has_startup_file():
         return environment
-    folders = (_SITECUSTOMIZE, environment.get("PYTHONPATH", ""))
+    folders = (SITECUSTOMIZE, environment.get("PYTHONPATH", ""))
     return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
-
-
-def _has_startup_file() -> bool:
-    """Return True if the interpreter reads the start-up file; from Python 3.18 on False (PEP 829)."""
-    if sys.version_info >= (3, 18):
-        return False
-    folders = [*site.getsitepackages(), site.getusersitepackages() if site.ENABLE_USER_SITE else ""]
-    return any(folder and os.path.exists(os.path.join(folder, "hookpatch.pth")) for folder in folders)
