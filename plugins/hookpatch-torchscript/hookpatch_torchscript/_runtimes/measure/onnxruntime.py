@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hookpatch_torchscript._runtimes.measure.factory import Built
 
 _PROVIDERS: Final = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+_OPTIONS: Final = {"CUDAExecutionProvider": {"use_tf32": "0"}}  # as in torch here, see ``measure.py``
 
 
 def onnxruntime_call(built: Built) -> Callable[[], list[torch.Tensor]]:
@@ -54,7 +55,7 @@ def _session(built: Built, provider: str) -> Any:
         assert program is not None  # always a program with dynamo=True
         program.save(path, external_data=True)
         del program
-        return onnxruntime.InferenceSession(path, options, providers=[provider])
+        return onnxruntime.InferenceSession(path, options, providers=[(provider, _OPTIONS.get(provider, {}))])
 
 
 def _paired(session: Any, built: Built) -> list[tuple[Any, torch.Tensor]]:
