@@ -113,6 +113,7 @@ _DONE: Final = {
     "export": "captured by torch.export",
     "trace": "captured by torch.jit.trace",
     "script": "captured by torch.jit.script",
+    "cuda graph": "captured by a CUDA graph",
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from torch._dynamo.guards import GuardBuilder, install_guard
 from torch._dynamo.source import AttrSource
-from torch._dynamo.variables import ConstantVariable, UserFunctionVariable
+from torch._dynamo.variables import ConstantVariable, UserFunctionVariable, UserMethodVariable
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import VariableBuilder
 
@@ -45,6 +45,29 @@ def build(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
     if type(value) is FunctionType and is_changed_in_place(value):
         # A function patched in place is traced, even a function of torch: graphs call torch functions without tracing.
         return UserFunctionVariable.create_with_source(value, instance.source)
+    return wrapped(*args, **kwargs)
+
+
+def bind(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
+    """Return Dynamo's variable of a method that ``__get__`` binds; around ``MethodWrapperVariable.call_function``."""
+    binding = instance.method_wrapper
+    if binding.__name__ != "__get__" or type(binding.__self__) is not FunctionType:
+        return wrapped(*args, **kwargs)
+    _, (target, *_), _ = args
+    source = AttrSource(instance.source, "__self__")
+    function = UserFunctionVariable.create_with_source(binding.__self__, source)
+    return UserMethodVariable(function.fn, target, source_fn=source)
+
+
+def fetch(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
+    """Return Dynamo's variable of one object's patched method; around ``UserDefinedObjectVariable.var_getattr``.
+
+    Before torch 2.13 Dynamo takes the function out of the bound method, past the patch.
+    """
+    tx, name = args
+    own = vars(instance.value).get(name) if hasattr(instance.value, "__dict__") else None
+    if instance.source is not None and issubclass(type(own), Proxy):
+        return VariableTracker.build(tx, own, AttrSource(instance.source, name))
     return wrapped(*args, **kwargs)
 
 

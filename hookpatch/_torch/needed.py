@@ -5,9 +5,11 @@ torch is not imported here.
 
 from __future__ import annotations
 
-from types import FunctionType, ModuleType
+from functools import cache
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
+from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.patch import wrap
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.stand_in import is_proxy
@@ -18,6 +20,8 @@ from hookpatch._engine.slots.slot import Slot, inner, mro
 from hookpatch._session.ledger import Requested
 
 WRAP: Final = "torch._dynamo.variables.builder:VariableBuilder._wrap"
+BOUND: Final = "torch._dynamo.variables.misc:MethodWrapperVariable.call_function"
+FETCHED: Final = "torch._dynamo.variables.user_defined:UserDefinedObjectVariable.var_getattr"
 NAMED: Final = "torch.fx.graph:_is_from_torch"
 DISPATCH: Final = "handle_torch_function"  # imported by every dispatching module of torch
 TRACED: Final = "torch.fx._symbolic_trace:Tracer.create_args_for_root"
@@ -60,6 +64,10 @@ def needs_of(site: Site) -> set[str]:
     of_module = not NOT_COMPILED.isdisjoint((base.__module__, base.__name__) for cls in classes for base in cls.__mro__)
     if is_of_proxy or of_torch or any(layer.is_gated for layer in layers):
         needs.add(WRAP)
+    if classes and not dynamo_binds():
+        needs.add(BOUND)
+    if is_of_proxy and not classes and isinstance(stands, MethodType) and not dynamo_binds():
+        needs.add(FETCHED)
     if is_of_instance(site):
         needs.add(SCRIPTED)
     if isinstance(stands, type) if is_of_proxy else classes and not of_module:
@@ -75,6 +83,13 @@ def needs_of(site: Site) -> set[str]:
     if of_module or is_of_model(slot) or (type(function) is FunctionType and "torch" in function.__globals__):
         needs.add(TRACED)
     return needs
+
+
+@cache
+def dynamo_binds() -> bool:
+    """Return True if Dynamo traces ``function.__get__(object)``, which a patched method calls: torch 2.13 does."""
+    release: Any = imports.module_named("torch.version")
+    return tuple(map(int, release.__version__.split(".")[:2])) >= (2, 13)
 
 
 def is_of_instance(site: Site) -> bool:

@@ -84,6 +84,18 @@ def _show_to_dynamo(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     return build(wrapped, instance, args, kwargs)
 
 
+def _bind(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    from hookpatch._torch.dynamo import bind
+
+    return bind(wrapped, instance, args, kwargs)
+
+
+def _fetch(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    from hookpatch._torch.dynamo import fetch
+
+    return fetch(wrapped, instance, args, kwargs)
+
+
 def _trace(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     from hookpatch._torch.fx import trace  # most programs do not trace, and need not read the file
 
@@ -232,6 +244,8 @@ def _targets(sites: Iterable[Site]) -> str:
 
 _CARRIERS: Final[dict[str, tuple[Wrapper, str]]] = {
     needed.WRAP: (_show_to_dynamo, "has Dynamo see patches that are no plain functions"),
+    needed.BOUND: (_bind, "has Dynamo bind a patched method to its object, as torch 2.13 does"),
+    needed.FETCHED: (_fetch, "has Dynamo see the patched method of one object, as torch 2.13 does"),
     needed.TRACED: (_trace, "has torch.fx see the parameters of a patched function"),
     needed.NAMED: (_is_there_by_name, "makes graphs call the captured function, whatever its name holds"),
     needed.DISPATCH: (

@@ -26,6 +26,7 @@ from hookpatch._engine.slots.slot import inner
 from hookpatch._plugins.notify import Hearer, hearers
 from hookpatch._torch.needed import is_of_torch
 from hookpatch._torch.patches import carry, carry_again, carry_no_longer, may_carry_no_longer
+from hookpatch._torch.triton import past_triton
 from hookpatch.errors import BypassWarning, warn
 from hookpatch.hookspecs import hookimpl
 
@@ -33,6 +34,10 @@ _IS_OBJECT: Final = re.compile(r"___check_obj_id\(.*, (\d+)\)")  # torch's guard
 # The code of all values of a site since its first layer.
 _codes: Final[WeakKeyDictionary[Site, list[CodeType]]] = WeakKeyDictionary()
 _TENSORS: Final = {("torch", "Tensor"), ("torch._C", "TensorBase")}
+_OF_TENSOR: Final = (
+    "torch.compile, torch.export and torch.jit.script take methods of torch.Tensor for operators, and go past the "
+    "patch or run it more than once; patch the caller, or capture outside of the block"
+)
 _DEAD_ENTRIES: Final = 4  # at most: torch counts dead entries, too, and compiles a frame no more than 8 times
 
 
@@ -41,18 +46,18 @@ def hookpatch_changed(sites: Sequence[Site]) -> None:
     """Show the values of these sites to torch; drop code compiled or scripted from their earlier values."""
     carry(sites)
     for site in sites:
-        if _is_of_tensor(site):
-            for layer in site.layers:
-                message = (
-                    f"{layer.patch.address} of {layer.owner}: torch.compile, torch.export and torch.jit.script "
-                    "take methods of torch.Tensor for operators, and go past the patch or run it more than once; "
-                    "patch the caller, or capture outside of the block"
-                )
-                warn(BypassWarning(message))
+        for text in _bypassed(site):
+            warn(BypassWarning(text))
     if (frames := imports.loaded("torch._dynamo.convert_frame")) is not None:
         _drop_compiled(frames, sites)
     if (scripting := imports.loaded("torch.jit._recursive")) is not None:
         _drop_scripted(scripting, sites)
+
+
+def _bypassed(site: Site) -> list[str]:
+    """Return a message for each patch of a site that torch or Triton goes past."""
+    problems = [(layer, _OF_TENSOR if _is_of_tensor(site) else past_triton(site, layer)) for layer in site.layers]
+    return [f"{layer.patch.address} of {layer.owner}: {problem}" for layer, problem in problems if problem]
 
 
 def _is_of_tensor(site: Site) -> bool:
@@ -65,7 +70,7 @@ def _is_of_tensor(site: Site) -> bool:
 
 def _begin(sites: Sequence[Site]) -> bool:
     """Apply the patches on torch for these sites; return False if torch has captured code from earlier values."""
-    return not (_is_captured(sites) or any(map(_is_of_tensor, sites))) and carry_again(sites)
+    return not (_is_captured(sites) or any(map(_bypassed, sites))) and carry_again(sites)
 
 
 def _may_end(sites: Sequence[Site]) -> bool:

@@ -20,11 +20,14 @@ class Capture(NamedTuple):
     make: Callable[[Any, tuple[Any, ...]], Run]  # returns the captured model for a model and its inputs
     keeps: bool = False  # True if the captured model never changes, such as an exported program
     needs: tuple[str, ...] = ()  # the modules needed besides torch
+    on_cuda: bool = False  # True if the mode needs a CUDA device, and inputs there
     is_slow: bool = False  # True if a capture takes seconds: effect() tries the mode only by name
 
     @property
     def missing(self) -> str | None:
-        """Return which needed modules are not installed, in words; None if all are."""
+        """Return in words which needed modules are not installed, or that there is no device; None if all are here."""
+        if self.on_cuda and not torch.cuda.is_available():
+            return "torch sees no CUDA device"
         missing = [name for name in self.needs if find_spec(name) is None]
         return f"{' and '.join(missing)} not installed" if missing else None
 
@@ -69,6 +72,18 @@ def _onnx(model: Any, inputs: tuple[Any, ...], dynamo: bool) -> Run:
     return run_session
 
 
+def _cuda_graph(model: Any, inputs: tuple[Any, ...]) -> Run:
+    """Return a function that replays the kernels of one call; a function is captured, since torch changes a module."""
+    if not all(isinstance(tensor, torch.Tensor) and tensor.is_cuda for tensor in inputs):
+        raise ValueError("a CUDA graph takes CUDA tensors alone")
+    replay: Run = torch.cuda.make_graphed_callables(lambda *args: model(*args), inputs)
+    return replay
+
+
+def _with_cuda_graphs(model: Any, inputs: tuple[Any, ...]) -> Run:
+    return torch.compile(model, fullgraph=True, mode="reduce-overhead")
+
+
 CAPTURES: Final[Mapping[str, Capture]] = {
     "eager": Capture(lambda model, inputs: model),
     "compile": Capture(lambda model, inputs: torch.compile(model, backend="eager")),
@@ -82,4 +97,6 @@ CAPTURES: Final[Mapping[str, Capture]] = {
     "make_fx": Capture(lambda model, inputs: make_fx(model)(*inputs), keeps=True),
     "onnx": Capture(partial(_onnx, dynamo=True), keeps=True, needs=("onnx", "onnxscript")),
     "onnx torchscript": Capture(partial(_onnx, dynamo=False), keeps=True, needs=("onnx",)),
+    "cuda graph": Capture(_cuda_graph, keeps=True, on_cuda=True),
+    "inductor cuda graphs": Capture(_with_cuda_graphs, on_cuda=True, is_slow=True),
 }

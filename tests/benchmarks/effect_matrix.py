@@ -1,6 +1,6 @@
 """The effect matrix from real runs: targets by capture modes, hookpatch beside hand-written code and other tools.
 
-    python tests/benchmarks/effect_matrix.py [--tools hookpatch,wrapt] [--modes eager,compile] [--verbs wrap]
+    python tests/benchmarks/effect_matrix.py [--tools hookpatch,wrapt] [--modes eager] [--verbs wrap] [--device cuda]
 
 Each letter is the worst state of a target under a mode at all times, with all verbs, reaches and scopes of the tool.
 """
@@ -26,11 +26,12 @@ VERBS: Final = ("wrap", "inject", "replace", "derive")
 Found = dict[tuple[str, str], Counter[str]]  # by verb and mode
 
 
-def run_row(tool: str, name: str, modes: list[str], verbs: list[str]) -> tuple[str, str, Found, list[str]]:
+def run_row(tool: str, name: str, modes: list[str], verbs: list[str], device: str) -> tuple[str, str, Found, list[str]]:
     """Run all cells of one target with one tool; return the states and the problems in words."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
     import effect
 
+    effect.X = effect.X.to(device)
     counted: Found = {}
     wrong: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -58,12 +59,17 @@ def main() -> None:
     options.add_argument("--tools", default=",".join(effect.TOOLS))
     options.add_argument("--modes", default=",".join(effect.MODES))
     options.add_argument("--verbs", default=",".join(VERBS))
+    options.add_argument("--device", default="cpu")
     arguments = options.parse_args()
     tools, modes, verbs = arguments.tools.split(","), arguments.modes.split(","), arguments.verbs.split(",")
     results: dict[tuple[str, str], Found] = {}
     wrong: list[str] = []
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
-        runs = [pool.submit(run_row, tool, row.name, modes, verbs) for tool in tools for row in effect.ROWS]
+        runs = [
+            pool.submit(run_row, tool, row.name, modes, verbs, arguments.device)
+            for tool in tools
+            for row in effect.ROWS
+        ]
         for future in as_completed(runs):
             tool, row, counted, problems = future.result()
             results[tool, row] = counted

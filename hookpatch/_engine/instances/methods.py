@@ -83,10 +83,12 @@ class OnlyFor:
             return wrapped(*args, **kwargs)
 
         bind = getattr(type(value), "__get__", None)
-        if isinstance(value, staticmethod) or bind is None:
-            bound: Callable[[Any], Any] = lambda instance: inner(value)  # noqa: E731 - one of two
+        if type(value) is FunctionType:
+            bound: Callable[[Any], Any] = value.__get__
+        elif isinstance(value, staticmethod) or bind is None:
+            bound = lambda instance: inner(value)  # noqa: E731 - one of three
         else:
-            bound = lambda instance: bind(value, instance, type(instance))  # noqa: E731 - the other
+            bound = lambda instance: bind(value, instance, type(instance))  # noqa: E731 - one of three
         like = next(function for function in (inner(below), inner(value)) if type(function) is FunctionType)
         trampoline = Trampoline(like, below, binds=True)
         trampoline.point(choosing, below)

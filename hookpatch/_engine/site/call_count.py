@@ -19,7 +19,7 @@ from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.slot import Slot, inner
 from hookpatch.errors import TargetRefused
 
-Mode: TypeAlias = Literal["eager", "compile", "export", "trace", "script"]
+Mode: TypeAlias = Literal["eager", "compile", "export", "trace", "script", "cuda graph"]
 
 on_first_call: Final[list[Callable[[], None]]] = []  # called after the first call of a patch in a mode
 
@@ -44,6 +44,8 @@ class Tally:
             self.captured("eager")
         elif torch.jit.is_tracing():
             self.captured("trace")
+        elif torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+            self.captured("cuda graph")
         else:
             self.captured("export" if torch.compiler.is_exporting() else "eager")
 
