@@ -10,7 +10,6 @@ import os
 import sys
 
 from hookpatch._bootstrap import selection
-from hookpatch._bootstrap.files import read_given
 from hookpatch._bootstrap.selection import PluginName, normalise
 
 TYPE_CHECKING = False
@@ -136,6 +135,9 @@ def check_allowed(plugin: Installed, asked_by: str) -> None:
         problem = f"{config.where('allow')} does not name it"
     else:
         try:
+            os.stat(path)  # mostly there is no such file, and no code to read the file is needed
+            from hookpatch._bootstrap.files import read_given
+
             lines = read_given(path).decode().splitlines()
         except FileNotFoundError:
             return

@@ -189,9 +189,10 @@ class _Reducer:
         makes, args, state, entries, items, *rest = parts
         is_copied = sys._getframe(1).f_globals.get("__name__") == "copy"
         for value in values:
+            before = state
             if value.stays_out or not is_copied or value.ours is ABSENT:  # a removed name is removed from the copy
                 state = original_state(value.of.slot.name, instance, state, value.ours, value.original)
-            if value.stays_out or not is_copied:
+            if state is not before and (value.stays_out or not is_copied):
                 value.of.tell(_LEFT_OUT if is_copied else _PICKLED)
         if not is_copied:
             return makes, args, state, entries, items, *rest

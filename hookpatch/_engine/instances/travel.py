@@ -73,12 +73,13 @@ def _values(name: str, instance: Any) -> tuple[Any, Any] | None:
 
 
 def original_state(name: str, instance: Any, state: Any, ours: Any, original: Any) -> Any:
-    """Return the state of an instance with the original value in place of our value."""
+    """Return the state of an instance with the original value in place of our value; the same state without ours."""
     if type(state) is tuple and len(state) == 2:  # the states of the __dict__ and of the __slots__
-        parts = list(state)
         in_slots = isinstance(along_mro(type(instance), name), KEPT)
-        parts[in_slots] = _without(name, parts[in_slots], ours, original)
-        return tuple(parts)
+        part = _without(name, state[in_slots], ours, original)
+        if part is state[in_slots]:
+            return state
+        return (state[0], part) if in_slots else (part, state[1])
     return _without(name, state, ours, original)
 
 
