@@ -20,8 +20,8 @@ from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.module_lookup import Presence, presence_of
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.versions import release_of
-from hookpatch._engine.site.layer import Layer
-from hookpatch._engine.site.order import ordered
+from hookpatch._engine.site.layers.layer import Layer
+from hookpatch._engine.site.layers.order import ordered
 from hookpatch._inspect.cache import LookOptions
 from hookpatch._inspect.rehearsal import SEVERITY, Outcome, State, with_matches
 from hookpatch._inspect.throwaway import outcomes_of

@@ -11,8 +11,9 @@ from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.lock.drift import Drift
 from hookpatch._engine.patch.patch import NOT_NEEDED, Patch
-from hookpatch._engine.site.layer import Layer, lost, lost_beneath
-from hookpatch._engine.site.order import hidden_by
+from hookpatch._engine.site.layers.layer import Layer
+from hookpatch._engine.site.layers.order import hidden_by
+from hookpatch._engine.site.layers.rivals import lost, lost_beneath
 from hookpatch._engine.site.sites import site_of
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hookpatch._bootstrap import imports
-from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import patched
 from hookpatch._engine.site.stand_in import is_proxy

@@ -20,7 +20,7 @@ from hookpatch._bootstrap.interrupts import Turn
 from hookpatch._bootstrap.json import parsed, written
 from hookpatch._bootstrap.selection import Selection
 from hookpatch._bootstrap.stderr import of_this_process, refusal, write_line
-from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._processes import liveness, programs, starts
 from hookpatch._processes.payload import Item, NotCarried, OpenBlock, Payload, key_of, piece, unpacked
 from hookpatch._processes.starts import INTERPRETERS, MODULES, PROCESSES, PROGRAM, Launch, Listener

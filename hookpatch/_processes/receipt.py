@@ -21,7 +21,7 @@ from hookpatch._bootstrap.files import FORMAT, make_folder, write_new, write_who
 from hookpatch._bootstrap.json import written
 from hookpatch._bootstrap.program import INSTALLERS, MULTIPROCESSING, NOT_PATCHED, known_program
 from hookpatch._bootstrap.stderr import of_this_process, write_line
-from hookpatch._engine.site import call_count
+from hookpatch._engine.site.layers import call_count
 from hookpatch._processes import starts
 from hookpatch._processes.payload import OpenBlock
 from hookpatch._processes.programs import Command, command_of, missing, without, words_of

@@ -11,7 +11,7 @@ import msgspec
 
 from hookpatch._bootstrap.files import FORMAT, read_ours
 from hookpatch._bootstrap.json import written
-from hookpatch._engine.site.call_count import too_few
+from hookpatch._engine.site.layers.call_count import too_few
 from hookpatch._processes.unreported import unreported
 from hookpatch._session.report import PatchReport
 from hookpatch.errors import SettingError, one_line

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.patch import NOT_NEEDED, Patch
-from hookpatch._engine.site.call_count import Tally
+from hookpatch._engine.site.layers.call_count import Tally
 
 State: TypeAlias = Literal[
     "waiting",

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from hookpatch._bootstrap import imports
-from hookpatch._engine.site.call_count import too_few
+from hookpatch._engine.site.layers.call_count import too_few
 from hookpatch._session.ledger import Entry, Key, Requested, State, compare
 
 _NOWHERE: Final[Mapping[Key, int]] = {}

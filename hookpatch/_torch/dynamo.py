@@ -20,7 +20,7 @@ from torch._dynamo.variables.builder import VariableBuilder
 from hookpatch._engine.calls.beneath import LOOK_UP
 from hookpatch._engine.calls.callers import ASKS_CALLER, Callers, Frame, caller_in
 from hookpatch._engine.calls.trampoline import is_changed_in_place
-from hookpatch._engine.site.call_count import Tally
+from hookpatch._engine.site.layers.call_count import Tally
 from hookpatch._engine.site.proxy import Proxy
 from hookpatch._session.task import Gate
 from hookpatch.errors import BypassError

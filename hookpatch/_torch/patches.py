@@ -18,7 +18,7 @@ from hookpatch._engine.calls.callers import ASKS_CALLER
 from hookpatch._engine.calls.kept import names_in
 from hookpatch._engine.calls.torchscript import ELSEWHERE, SCRIPT
 from hookpatch._engine.patch.patch import Patch, Wrapper, wrap
-from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot

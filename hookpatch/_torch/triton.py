@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from hookpatch._bootstrap import imports
-from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.imports import Watch
 from hookpatch._engine.site.late_restore import LateRestore, late_restores
-from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import all_sites, patched, restore_late
 from hookpatch._processes import children

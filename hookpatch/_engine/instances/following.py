@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, cast, final
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.instances.duplicates import follow, hooks
 from hookpatch._engine.site.late_restore import is_recognisable
-from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import site_at
 from hookpatch._engine.slots.attribute import AttributeSlot

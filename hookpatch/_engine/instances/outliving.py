@@ -9,7 +9,7 @@ from typing import Any, Final, final
 from weakref import ref
 
 from hookpatch._engine.calls.trampoline import pass_through
-from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.slots.slot import inner
 

@@ -15,7 +15,8 @@ from typing import Any, cast, final
 import wrapt
 
 from hookpatch._engine.calls.trampoline import Wrapper, name_frames, pass_through
-from hookpatch._engine.site.layer import Among, Layer
+from hookpatch._engine.site.layers.layer import Layer
+from hookpatch._engine.site.layers.rivals import Among
 from hookpatch._engine.slots.attribute import AttributeSlot, LookUp
 from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro
 

@@ -15,7 +15,7 @@ from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.patch.module_lookup import fixed_part, presence_of
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.site.late_restore import is_recognisable
-from hookpatch._engine.site.layer import derived
+from hookpatch._engine.site.layers.layer import derived
 from hookpatch._engine.site.sites import over, patched, site_at
 from hookpatch._engine.site.slot_state import Former
 from hookpatch._engine.site.stand_in import binds, is_our_wrapper

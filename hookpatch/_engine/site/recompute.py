@@ -17,7 +17,7 @@ from hookpatch._engine.calls.beneath import inherited
 from hookpatch._engine.calls.trampoline import can_stand_in
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.patch import MAKING_VERBS
-from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._engine.site.slot_state import SlotState
 from hookpatch._engine.site.stand_in import StandIn
 from hookpatch._engine.slots.attribute import AttributeSlot

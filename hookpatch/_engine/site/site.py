@@ -19,8 +19,8 @@ from weakref import ReferenceType, ref
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.trampoline import pass_through
 from hookpatch._engine.site.late_restore import LateRestore, is_recognisable, late_restores, weakly
-from hookpatch._engine.site.layer import Layer
-from hookpatch._engine.site.order import ordered
+from hookpatch._engine.site.layers.layer import Layer
+from hookpatch._engine.site.layers.order import ordered
 from hookpatch._engine.site.recompute import NewState, SlotBefore
 from hookpatch._engine.site.slot_state import Ending, Former, SlotState
 from hookpatch._engine.site.stand_in import StandIn, keep_pointed, reuse

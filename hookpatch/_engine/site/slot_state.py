@@ -12,7 +12,7 @@ from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.kept import keeps
 from hookpatch._engine.calls.trampoline import beneath_link
 from hookpatch._engine.site.late_restore import LateRestore, is_recognisable, weakly
-from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._engine.site.stand_in import is_our_wrapper
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.item import ItemSlot

@@ -16,7 +16,8 @@ from hookpatch._engine.calls.beneath import METHODS, calling, inherited, looking
 from hookpatch._engine.calls.shortcut import Shortcut, shortcut
 from hookpatch._engine.calls.signatures import takes
 from hookpatch._engine.calls.trampoline import HOOK, Swap, Trampoline, is_changed_in_place, is_trampoline, pass_through
-from hookpatch._engine.site.layer import Among, Layer
+from hookpatch._engine.site.layers.layer import Layer
+from hookpatch._engine.site.layers.rivals import Among
 from hookpatch._engine.slots.attribute import AttributeSlot, look_up_of
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.slot import Slot, inner
@@ -58,10 +59,8 @@ class StandIn:
             self.value = self._top.function if base is self._callee else type(base)(self._top.function)
         else:
             with imports.for_ourselves():
-                from hookpatch._engine.site.proxy import (
-                    Proxy,
-                    reference,
-                )  # wrapt is slow to import, and mostly not needed
+                # wrapt is slow to import, and mostly not needed
+                from hookpatch._engine.site.proxy import Proxy, reference
 
             self.value = Proxy(base, reference(slot), look_up_of(slot, own))
         self._alone: Final = self._references()

@@ -10,9 +10,10 @@ from typing import Any, Final, final
 from hookpatch._engine.calls import beneath
 from hookpatch._engine.calls.trampoline import HOOK, Swap, beneath_link, is_trampoline, link_of
 from hookpatch._engine.patch.patch import GIVING_VERBS, MAKING_VERBS
-from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.effect import lack_of_effect, lost_in_place
+from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._engine.site.site import Site
-from hookpatch._engine.site.sites import lack_of_effect, lost_in_place, patched
+from hookpatch._engine.site.sites import patched
 from hookpatch._engine.site.stand_in import StandIn, is_proxy
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot

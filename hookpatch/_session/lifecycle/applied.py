@@ -14,9 +14,9 @@ from hookpatch._bootstrap.imports import Watch
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.noticed import reads_caller_by
 from hookpatch._engine.patch.process_end import CodeEnd, text_of
-from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.effect import lack_of_effect, lost_in_place
+from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._engine.site.site import Site
-from hookpatch._engine.site.sites import lack_of_effect, lost_in_place
 from hookpatch._engine.site.slot_state import Ending
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot

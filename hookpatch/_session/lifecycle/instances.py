@@ -16,8 +16,8 @@ from hookpatch._engine.instances.living import Living
 from hookpatch._engine.instances.outliving import Outliving
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.target import Target
-from hookpatch._engine.site.call_count import Tally
-from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.layers.call_count import Tally
+from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import site_at
 from hookpatch._engine.slots import guard

@@ -11,10 +11,10 @@ from weakref import WeakKeyDictionary
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.patch.patch import MAKING_VERBS, Patch, Wrapper
-from hookpatch._engine.site.call_count import Tally, counters
-from hookpatch._engine.site.layer import Gate, Layer, Only
+from hookpatch._engine.site.effect import newly_hidden
+from hookpatch._engine.site.layers.call_count import Tally, counters
+from hookpatch._engine.site.layers.layer import Gate, Layer, Only
 from hookpatch._engine.site.site import Site
-from hookpatch._engine.site.sites import newly_hidden
 from hookpatch._engine.site.slot_state import Former
 from hookpatch._engine.slots.originals import beneath
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner

@@ -9,7 +9,7 @@ from typing import Any
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.kept import keeps, names_in
-from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import site_at
 from hookpatch._engine.slots.attribute import AttributeSlot

@@ -14,7 +14,7 @@ from hookpatch._bootstrap.interrupts import Turn, fast_path, is_interrupt, take_
 from hookpatch._engine.patch.describe import PLAIN
 from hookpatch._engine.patch.patch import CALL_VERBS, Patch
 from hookpatch._engine.patch.target import Attribute
-from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._engine.site.site import Alone, Site
 from hookpatch._engine.site.sites import claims
 from hookpatch._engine.slots.attribute import AttributeSlot

@@ -9,8 +9,8 @@ from typing import Any, Final, final
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.patch.process_end import raised, text_of
-from hookpatch._engine.site.layer import Layer
-from hookpatch._engine.site.order import ordered
+from hookpatch._engine.site.layers.layer import Layer
+from hookpatch._engine.site.layers.order import ordered
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.slots import guard
 from hookpatch._engine.source.loading import Change

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import hookpatch
 from hookpatch import Patch
-from hookpatch._engine.site.layer import Layer
-from hookpatch._engine.site.order import ordered
+from hookpatch._engine.site.layers.layer import Layer
+from hookpatch._engine.site.layers.order import ordered
 from hookpatch.errors import ApplyError, ConflictError, HookpatchError, OrderError
 
 MakeModule = Callable[..., ModuleType]

@@ -13,7 +13,7 @@ from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.trampoline import Trampoline, pass_through
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.patch import Patch, Wrapper
-from hookpatch._engine.site.layer import Count, Gate, Layer
+from hookpatch._engine.site.layers.layer import Count, Gate, Layer
 from hookpatch._engine.site.stand_in import StandIn, binds
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.slot import Slot, inner

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from hookpatch._bootstrap.selection import PluginName
 from hookpatch._engine.patch.patch import MAKING_VERBS
-from hookpatch._engine.site.layer import Layer, contested
+from hookpatch._engine.site.layers.layer import Layer
+from hookpatch._engine.site.layers.rivals import contested
 from hookpatch._engine.slots.function import leads_to
 from hookpatch.errors import ConflictError, OrderError
 
