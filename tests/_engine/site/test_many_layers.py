@@ -77,7 +77,7 @@ def test_work_of_nested_blocks_does_not_grow_with_the_cube(make_module: MakeModu
             with ExitStack() as stack:
                 for session in sessions:
                     stack.enter_context(session)
-                assert len(list(hookpatch.report())) == count
+                assert len([row for row in hookpatch.report() if row.plugin != "torch"]) == count
 
         return _count_of_calls(act)
 
