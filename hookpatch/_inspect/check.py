@@ -37,6 +37,7 @@ class Checked(NamedTuple):
         locked: the distribution and version in the lock file, None if not locked.
         reasons: the reasons for the status, the worst first.
         diff: the lines of a unified diff of the target's source.
+        requires: the releases of distributions that the patches are made for.
     """
 
     target: str
@@ -47,6 +48,7 @@ class Checked(NamedTuple):
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     diff: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
 
     @property
     def severity(self) -> int:
@@ -146,6 +148,7 @@ def _checked(address: str, checks: Sequence[_PatchCheck], lock: Lock | None) -> 
         release=" ".join(checks[0].release).strip(),
         locked=None if locked is None else locked.fingerprint.release,
         warnings=tuple(dict.fromkeys(text for check in checks for text in check.warnings)),
+        requires=tuple(dict.fromkeys(text for check in checks for text in check.requested.patch.requirements)),
         **result,
     )
 

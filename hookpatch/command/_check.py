@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as _json
 import os
+import re
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ import typer
 
 from hookpatch._bootstrap import environment, selection
 from hookpatch._bootstrap.imports import matches
+from hookpatch._bootstrap.selection import normalise
 from hookpatch._engine.lock.lockfile import NAME, Lock, key_of, write_lock
 from hookpatch._inspect import check as _check
 from hookpatch._inspect.check import lockable
@@ -184,7 +186,9 @@ def _checked(release: tuple[str, str], words: Sequence[str], pip_args: Sequence[
         status, reasons = worst["status"], tuple(worst["reasons"])
         packages = packages_of(release[0], folder)
         modules = [target["target"].partition(":")[0].partition(".")[0] for target in targets]
-        if packages and not any(matches(module, package) for module in modules for package in packages):
+        required = {normalise(re.split(r"[^\w.-]", text)[0]) for target in targets for text in target["requires"]}
+        is_of_release = any(matches(module, package) for module in modules for package in packages)
+        if packages and not is_of_release and normalise(release[0]) not in required:
             patched = ", ".join(dict.fromkeys(target["release"] or target["target"] for target in targets)) or "nothing"
             reasons = (f"patches nothing of {release[0]}, but {patched}", *reasons)
             status = "elsewhere" if not SEVERITY[status] else status

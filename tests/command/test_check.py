@@ -170,6 +170,7 @@ def test_changed_body_is_shown(home: Environment, installed: Install) -> None:
                 "locked": "vendor-kit 1.0",
                 "reasons": ["its source has changed"],
                 "warnings": [],
+                "requires": ["vendor-kit>=1,<2"],
                 "diff": lines,
             }
         ],
@@ -265,28 +266,30 @@ ELSEWHERE = """
 
     @hookpatch.hookimpl
     def hookpatch_patches():
-        yield hookpatch.wrap("{target}", print)
+        yield hookpatch.wrap("{target}", print, requires={requires})
     """
 
 
 @pytest.mark.parametrize(
-    ("target", "row", "status"),
+    ("target", "requires", "row", "status"),
     [
-        ("json:dumps", ["vendor-kit 1.1", "not patched", "patches nothing of vendor-kit, but json:dumps"], 1),
+        ("json:dumps", None, ["vendor-kit 1.1", "not patched", "patches nothing of vendor-kit, but json:dumps"], 1),
         pytest.param(
-            *("json:dumbs", ["vendor-kit 1.1", "gone", "patches nothing of vendor-kit, but json:dumbs"], 2),
+            *("json:dumbs", None, ["vendor-kit 1.1", "gone", "patches nothing of vendor-kit, but json:dumbs"], 2),
             marks=pytest.mark.ends,
         ),
-        pytest.param("vend*:shorten", ["vendor-kit 1.1", "fits"], 0, marks=pytest.mark.ends),
+        pytest.param("vend*:shorten", None, ["vendor-kit 1.1", "fits"], 0, marks=pytest.mark.ends),
+        ("json:dumps", "Vendor_Kit >= 1", ["vendor-kit 1.1", "fits"], 0),
     ],
 )
 def test_a_plugin_without_a_patch_of_the_distribution(
-    target: str, row: list[str], status: int, home: Environment, index: Path, tmp_path: Path
+    target: str, requires: str | None, row: list[str], status: int, home: Environment, index: Path, tmp_path: Path
 ) -> None:
-    """No release of another distribution "fits": the plugin patches nothing of the distribution."""
-    home.add_plugin(f"elsewhere_{status}", ELSEWHERE.format(target=target))
+    """No release of a distribution "fits" that the plugin neither patches nor requires."""
+    name = f"elsewhere_{status}_{bool(requires)}".lower()
+    home.add_plugin(name, ELSEWHERE.format(target=target, requires=repr(requires)))
     words = ["--against", "vendor-kit==1.1", "--no-deps", "--pip-arg=--no-index", f"--pip-arg=--find-links={index}"]
-    command = [home.python.parent / "hookpatch", "check", f"elsewhere_{status}", *words]
+    command = [home.python.parent / "hookpatch", "check", name, *words]
     completed = home.run(*command, cwd=tmp_path, COLUMNS="200")
     assert re.split("  +", completed.stdout.splitlines()[1].strip()) == row
     assert (completed.stderr, completed.returncode) == ("", status)
