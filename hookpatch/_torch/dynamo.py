@@ -56,7 +56,7 @@ def bind(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> 
     _, (target, *_), _ = args
     source = AttrSource(instance.source, "__self__")
     function = UserFunctionVariable.create_with_source(binding.__self__, source)
-    return UserMethodVariable(function.fn, target, source_fn=source)
+    return UserMethodVariable(function.fn, target)
 
 
 def fetch(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:

@@ -86,10 +86,15 @@ def needs_of(site: Site) -> set[str]:
 
 
 @cache
+def is_at_least(*release: int) -> bool:
+    """Return True for a release of torch from this one on: ``is_at_least(2, 13)``."""
+    version: Any = imports.module_named("torch.version")
+    return tuple(map(int, version.__version__.split(".")[:2])) >= release
+
+
 def dynamo_binds() -> bool:
-    """Return True if Dynamo traces ``function.__get__(object)``, which a patched method calls: torch 2.13 does."""
-    release: Any = imports.module_named("torch.version")
-    return tuple(map(int, release.__version__.split(".")[:2])) >= (2, 13)
+    """Return True if Dynamo traces ``function.__get__(object)``, which a patched method calls."""
+    return is_at_least(2, 13)
 
 
 def is_of_instance(site: Site) -> bool:

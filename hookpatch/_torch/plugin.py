@@ -24,7 +24,7 @@ from hookpatch._engine.slots.holders import classes_of
 from hookpatch._engine.slots.referrers import classes
 from hookpatch._engine.slots.slot import inner
 from hookpatch._plugins.notify import Hearer, hearers
-from hookpatch._torch.needed import is_of_torch
+from hookpatch._torch.needed import is_at_least, is_of_torch
 from hookpatch._torch.patches import carry, carry_again, carry_no_longer, may_carry_no_longer
 from hookpatch._torch.triton import past_triton
 from hookpatch.errors import BypassWarning, warn
@@ -108,6 +108,11 @@ hearers.append(Hearer(_begin, _may_end, _end))
 
 
 def _drop_compiled(frames: Any, sites: Sequence[Site]) -> None:
+    if not is_at_least(2, 11):  # guards of earlier releases are not read
+        eval_frame: Any = imports.loaded("torch._C._dynamo.eval_frame")
+        for code in filter(None, (weak() for weak in frames.input_codes.seen)):
+            eval_frame.reset_code(code)
+        return
     functions: Any = imports.loaded("torch._dynamo.variables.functions")
     # Dynamo caches a layout of arguments for each function that was inlined: the cache lists the inlined functions.
     inlined = functions._spec_cache
