@@ -99,7 +99,10 @@ def _cells(
 def _names(modes: Iterable[str] | None) -> list[str]:
     __tracebackhide__ = True
     if modes is None:
-        return [name for name, capture in CAPTURES.items() if not capture.is_slow]
+        is_on_cuda = torch.cuda.is_available()
+        return [
+            name for name, capture in CAPTURES.items() if not capture.is_slow and (is_on_cuda or not capture.on_cuda)
+        ]
     names = [modes] if isinstance(modes, str) else list(modes)
     for name in names:
         if name not in CAPTURES:

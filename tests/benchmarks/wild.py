@@ -90,7 +90,9 @@ def line_about(name: str, result: Any) -> str:
     own = result["own"]
     lacks = [effect for effect, holds in own["effect"].items() if not holds]
     places = [re.sub(r"^model\.[\w.]*\.(?=\w)", "", line) for line in own["left"] if not line.startswith("in effect")]
+    lacks_of_port = [effect for effect, holds in result["port"]["effect"].items() if not holds]
     parts = [f"does not reach *{', '.join(lacks)}*"] if lacks else []
+    parts += [f"the port does not reach *{', '.join(lacks_of_port)}*"] if lacks_of_port else []
     if places:
         counted = Counter(places)
         shown = [f"`{place}`" + (f" x {count}" if count > 1 else "") for place, count in [*counted.items()][:4]]

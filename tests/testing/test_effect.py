@@ -173,7 +173,8 @@ def test_what_could_tell_nothing_is_refused(vendor: ModuleType, effect: EffectOf
     )
     assert refused(vendor.function, patch, modes=["exports"]) == (
         "effect(): no mode 'exports'; did you mean 'export'? there are eager, compile, compile fullgraph, inductor, "
-        "export, export strict, jit.trace, jit.script, fx, make_fx, onnx, onnx torchscript"
+        "export, export strict, jit.trace, jit.script, fx, make_fx, onnx, onnx torchscript, cuda graph, "
+        "inductor cuda graphs"
     )
     with pytest.raises(TargetNotFound):
         effect(vendor.function, ones(), what=hookpatch.inject("vendor:act.none", by=7.0))

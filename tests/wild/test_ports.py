@@ -84,6 +84,8 @@ TORCH: Final = {
     "torch_npu": Own({"a name bound before", "a mapping"}, {"torch.cuda*": 104, "in effect: *": 1}),
 }
 OWN: Final = QUICK | TORCH
+# A wrapper of one object's method stays out of the object's copies, and the report says so; accelerate's hook does not.
+PORT_LACKS: Final = {"accelerate": ["a copy made inside"]}
 pytestmark = pytest.mark.model  # requirements-dev.txt has the collections
 collections = pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.ends) for name in TORCH)])
 
@@ -100,12 +102,12 @@ def measured(name: str) -> Any:
 
 @collections
 def test_the_port_has_every_effect_and_leaves_nothing(name: str) -> None:
-    """The port has every effect.
+    """The port has every effect, but those of ``PORT_LACKS``.
 
     Afterwards all modules and classes of the process have the same attributes in the same order.
     """
     port = measured(name)["port"]
-    assert [effect for effect, holds in port["effect"].items() if not holds] == []
+    assert [effect for effect, holds in port["effect"].items() if not holds] == PORT_LACKS.get(name, [])
     assert port["left"] == []
     assert port.get("covered") in (None, [])
 
