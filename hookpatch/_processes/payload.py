@@ -16,7 +16,6 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.json import written
-from hookpatch._bootstrap.program import has_startup_file
 from hookpatch._bootstrap.selection import PluginName
 from hookpatch._engine.patch.describe import PLAIN, a_kind
 from hookpatch._engine.patch.patch import GIVING_VERBS, Patch, Scope
@@ -28,7 +27,6 @@ from hookpatch.errors import NotCarriedError
 Children: TypeAlias = Literal["inherit", "local", "require"]
 Item: TypeAlias = dict[str, Any]  # a plugin's name with its options, or a pickled patch, as JSON values
 
-_HAS_STARTUP_FILE: Final = has_startup_file()  # asked once: to ask takes longer than a block
 _ROOM: Final = 60_000  # bytes of a patch
 _MANY: Final = 256
 
@@ -75,7 +73,7 @@ class Payload:
         self.is_in_environment: Final = scope == "process"
         self.has_to_be_told: Final = bool(not_carried) or not self.is_in_environment
         self.is_required: Final = require
-        self.asks_at_start: Final = self.has_to_be_told or require or not _HAS_STARTUP_FILE
+        self.asks_at_start: Final = self.has_to_be_told or require or not starts.reads_startup_file()
         self.pieces: Final = pieces
         self.block: OpenBlock | None = None
         self._head: Final = _head(require, count, lock)

@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Set
+from functools import cache
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
@@ -107,10 +108,15 @@ class Launch(NamedTuple):
     environment: Mapping[Any, Any] | None
 
 
+reads_startup_file: Final = cache(has_startup_file)  # asked once: to ask takes longer than a block
+
+
 def starts_without_us(program: str, env: Mapping[Any, Any] | None) -> bool:
     """Return True for a program of this Python's folder, if neither start-up file nor PYTHONPATH starts hookpatch."""
-    path = shutil.which(program) or ""
-    if os.path.dirname(os.path.abspath(path)) != os.path.dirname(sys.executable) or has_startup_file():
+    if reads_startup_file():
+        return False
+    folder = os.path.dirname(os.path.abspath(shutil.which(program) or ""))
+    if folder != os.path.dirname(sys.executable):
         return False
     return SITECUSTOMIZE not in environment.handed_on(env, "PYTHONPATH").split(os.pathsep)
 

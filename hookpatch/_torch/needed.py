@@ -64,10 +64,11 @@ def needs_of(site: Site) -> set[str]:
     of_module = not NOT_COMPILED.isdisjoint((base.__module__, base.__name__) for cls in classes for base in cls.__mro__)
     if is_of_proxy or of_torch or any(layer.is_gated for layer in layers):
         needs.add(WRAP)
-    if classes and not dynamo_binds():
-        needs.add(BOUND)
-    if is_of_proxy and not classes and isinstance(stands, MethodType) and not dynamo_binds():
-        needs.add(FETCHED)
+    if not is_at_least(2, 13):  # Dynamo does not trace ``function.__get__(object)``, and looks into bound methods
+        if classes:
+            needs.add(BOUND)
+        elif is_of_proxy and isinstance(stands, MethodType):
+            needs.add(FETCHED)
     if is_of_instance(site):
         needs.add(SCRIPTED)
     if isinstance(stands, type) if is_of_proxy else classes and not of_module:
@@ -90,11 +91,6 @@ def is_at_least(*release: int) -> bool:
     """Return True for a release of torch from this one on: ``is_at_least(2, 13)``."""
     version: Any = imports.module_named("torch.version")
     return tuple(map(int, version.__version__.split(".")[:2])) >= release
-
-
-def dynamo_binds() -> bool:
-    """Return True if Dynamo traces ``function.__get__(object)``, which a patched method calls."""
-    return is_at_least(2, 13)
 
 
 def is_of_instance(site: Site) -> bool:

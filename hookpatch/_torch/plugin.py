@@ -110,7 +110,7 @@ hearers.append(Hearer(_begin, _may_end, _end))
 def _drop_compiled(frames: Any, sites: Sequence[Site]) -> None:
     if not is_at_least(2, 11):  # guards of earlier releases are not read
         eval_frame: Any = imports.loaded("torch._C._dynamo.eval_frame")
-        for code in filter(None, (weak() for weak in frames.input_codes.seen)):
+        for code in _compiled(frames):
             eval_frame.reset_code(code)
         return
     functions: Any = imports.loaded("torch._dynamo.variables.functions")
@@ -133,11 +133,16 @@ def _drop_compiled(frames: Any, sites: Sequence[Site]) -> None:
                 suspects.add(id(site.slot.owner))  # a graph may call the function, guarded by its identity
     if suspects or unguarded or ended:
         with frames.compile_lock:  # code that another thread is compiling now is dropped, too
-            codes = [code for code in (weak() for weak in frames.input_codes.seen) if code is not None]
+            codes = _compiled(frames)
             if codes:  # else no class is looked for: the search through all classes takes 40 ms
                 suspects.update(id(cls) for site in unguarded for cls in _unguarded(site))
             for code in codes:
                 _drop_entries(code, suspects, ended)
+
+
+def _compiled(frames: Any) -> list[CodeType]:
+    """Return the living code that Dynamo has compiled."""
+    return [code for code in (weak() for weak in frames.input_codes.seen) if code is not None]
 
 
 def _unguarded(site: Site) -> Iterable[type]:

@@ -9,6 +9,12 @@ from typing import Final
 
 from audit_programs import Program
 
+
+def _imports(distributions: dict[str, str]) -> dict[str, Program]:
+    """Return programs that import one module each, by module, from the module's distribution."""
+    return {name: Program(f"import {name}", "", (), (distribution,)) for name, distribution in distributions.items()}
+
+
 FIRST: Final = {
     "mocket": Program(
         "import requests, urllib3, mocket", "mocket.Mocket.enable()", ("mocket",), ("mocket", "requests")
@@ -230,16 +236,15 @@ THIRD: Final = {
         ("opencensus",),
         ("opencensus-ext-requests", "requests"),
     ),
-    **{
-        name: Program(f"import {name}", "", (), (distribution,))
-        for name, distribution in {
+    **_imports(
+        {
             "matplotlib.pyplot": "matplotlib",
             "scipy.stats": "scipy",
             "IPython": "ipython",
             "twisted.internet.reactor": "twisted",
             "numba": "numba",
-        }.items()
-    },
+        }
+    ),
 }
 FOURTH: Final = {
     "pprintpp": Program("import pprint, logging, pprintpp", "pprintpp.monkeypatch()", ("pprintpp",), ("pprintpp",)),
@@ -269,14 +274,13 @@ FOURTH: Final = {
         ("sklearnex", "daal4py", "onedal"),
         ("scikit-learn-intelex",),
     ),
-    **{
-        name: Program(f"import {name}", "", (), (distribution,))
-        for name, distribution in {
+    **_imports(
+        {
             "sympy": "sympy",
             "bs4": "beautifulsoup4",
             "cryptography.x509": "cryptography",
             "grpc": "grpcio",
             "polars": "polars",
-        }.items()
-    },
+        }
+    ),
 }
