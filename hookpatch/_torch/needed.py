@@ -5,7 +5,6 @@ torch is not imported here.
 
 from __future__ import annotations
 
-from functools import cache
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
@@ -86,11 +85,10 @@ def needs_of(site: Site) -> set[str]:
     return needs
 
 
-@cache
 def is_at_least(*release: int) -> bool:
-    """Return True for a release of torch from this one on: ``is_at_least(2, 13)``."""
+    """Return True for a release of torch from this one on, and before torch tells: ``is_at_least(2, 13)``."""
     version: Any = imports.module_named("torch.version")
-    return tuple(map(int, version.__version__.split(".")[:2])) >= release
+    return version is None or tuple(map(int, version.__version__.split(".")[:2])) >= release
 
 
 def is_of_instance(site: Site) -> bool:
