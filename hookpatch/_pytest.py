@@ -6,6 +6,8 @@ has imported sessions.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Generator
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -69,6 +71,20 @@ class Watchman:
     def pytest_fixture_post_finalizer(self, fixturedef: pytest.FixtureDef[Any]) -> None:
         """Allow the keys of an ended fixture no longer."""
         self._allowed -= {key for key, maker in self._makers.items() if maker is fixturedef}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        """End the traceback of our own error at the line that called us; --full-trace shows the frames behind."""
+        errors = sys.modules.get("hookpatch.errors")  # not imported: no error is ours
+        if call.when != "call" or call.excinfo is None or errors is None or item.config.getoption("fulltrace"):
+            return
+        if isinstance(call.excinfo.value, errors.HookpatchError):
+            here = os.path.join(os.path.dirname(hookpatch.__file__), "")
+            last, entry = call.excinfo.tb, call.excinfo.tb.tb_next
+            while entry is not None:
+                last = last if entry.tb_frame.f_code.co_filename.startswith(here) else entry
+                entry = entry.tb_next
+            last.tb_next = None
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, R, R]:

@@ -175,6 +175,9 @@ def _only(name: str, add: Any, **settings: Any) -> Any:
         for param in of_group.params:
             if param.param_type_name == "argument":  # the metavar names the argument; typer adds <list[str]>
                 param.display_type_rich = lambda ctx: ""
+                if param.required:  # typer writes {NAME}
+                    usage = [param.metavar + ("" if param.nargs == 1 or param.metavar.endswith("]") else "...")]
+                    param.get_usage_pieces = lambda ctx, usage=usage: usage
     return group.commands[name] if list(group.commands) == [name] else group
 
 

@@ -210,4 +210,4 @@ def _print_releases(releases: Sequence[_Release]) -> None:
         )
         for release in releases
     )
-    print_table({"release": NO_WRAP, "verdict": NO_WRAP, "why": FOLD}, rows)
+    print_table({"release": NO_WRAP, "verdict": FOLD, "why": FOLD}, rows)

@@ -65,6 +65,12 @@ def _print(console: Console, entry: Message) -> None:
 
 def _print_list(console: Console) -> None:
     for distribution, entries in groupby(messages(), key=attrgetter("distribution")):
+        if not console.is_terminal:  # rich would fill each line with spaces
+            rows = list(entries)
+            width = max(len(entry.name) for entry in rows)
+            lines = [f"{entry.name:{width}}  {entry.meaning.replace('`', '')}" for entry in rows]
+            print_text("\n".join([distribution, *lines, ""]))
+            continue
         table = Table.grid(padding=(0, 2), pad_edge=False)
         table.add_column(style="cyan", no_wrap=True)
         table.add_column(overflow="fold")

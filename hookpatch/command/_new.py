@@ -46,7 +46,7 @@ def new(
     print_text("\n".join([f"{written.folder}:", *(f"  {path}" for path in written.files)]))
     if written.missing:
         stop = "" if written.missing.endswith("?") else "."
-        print_text(f"Note: {written.missing}{stop} Its tests are skipped meanwhile.")
+        print_text(f"Note: {written.missing}{stop} Without the module two tests of the plugin are skipped.")
     default = "" if target != DEFAULT else "; `--target ADDRESS` names another"
     print_text(f"The plugin prints each call of {target}{default}. Lines to change are marked CHANGE. Next:")
     folder = str(written.folder)
@@ -141,7 +141,7 @@ def words_for(name: str, distribution: str, target: Target) -> Mapping[str, str]
         "module_shown": module,
         "target": literal(address),
         "target_shown": address,
-        "target_told": address.replace("\\", r"\\").replace('"""', r"\"\"\""),
+        "target_in_docstring": address.replace("\\", r"\\").replace('"""', r"\"\"\""),
         "requires": f"\n        requires={literal(requires)}," if requires else "",
         "versions": f"{requires}; tested on {version}." if requires else no_release,
         "program": literal(program),

@@ -121,7 +121,7 @@ def test_it_says_what_it_has_written_and_what_to_do_next(at_home: Environment) -
         "  pyproject.toml\n"
         "  tests/test_tell_entry.py\n"
         "Note: there is no module no_vendor here; a module beside a program's script is found when the script runs. "
-        "Its tests are skipped meanwhile.\n"
+        "Without the module two tests of the plugin are skipped.\n"
         "The plugin prints each call of no_vendor:f. Lines to change are marked CHANGE. Next:\n"
         "  cd empty\n"
         "  python -m pip install --editable '.[test]'\n"
@@ -130,7 +130,9 @@ def test_it_says_what_it_has_written_and_what_to_do_next(at_home: Environment) -
         "  HOOKPATCH_PLUGINS=tell_entry python program.py\n"
     )
     misspelt = hookpatch(at_home, "new", "tell_text", "--target", "emial.mime.text:MIMEText")
-    note = "Note: there is no module emial; did you mean 'email'? Its tests are skipped meanwhile."
+    note = (
+        "Note: there is no module emial; did you mean 'email'? Without the module two tests of the plugin are skipped."
+    )
     assert note in misspelt.stdout.splitlines()
     wrong = hookpatch(at_home, "new", "tell_entry", "--into", "empty")
     problem = "new plugin 'tell_entry': empty exists already and is not empty; name another folder with --into"

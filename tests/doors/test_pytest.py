@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,11 +43,11 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a test file in a pytest of its own, with our plugin and no other, and modules to patch."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # ours is asked for, installed or not
 
-    def run(source: str, conftest: str = "") -> pytest.RunResult:
+    def run(source: str, conftest: str = "", words: tuple[str, ...] = ()) -> pytest.RunResult:
         pytester.makeconftest(HEAD + conftest)
         pytester.makepyfile(vendor="def speak(): return 'vendor'", later="def speak(): return 'later'")
         pytester.makepyfile(test_it=HEAD + source)
-        return pytester.runpytest_subprocess("-p", "hookpatch._pytest", "-W", "error", "--strict-markers")
+        return pytester.runpytest_subprocess("-p", "hookpatch._pytest", "-W", "error", "--strict-markers", *words)
 
     return run
 
@@ -386,3 +387,17 @@ def test_session_of_the_environment_stays(environment: Environment, tmp_path: Pa
     (tmp_path / "test_it.py").write_text("def test_patched(): import vendor; assert vendor.speak() == 'VENDOR'\n" * 2)
     completed = environment.run("-m", "pytest", "-q", "-W", "error", cwd=tmp_path, HOOKPATCH_PLUGINS="loud")
     assert (completed.returncode, completed.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "call", ["leak(hookpatch.wrap('vendor:speek', shout))", "patched('nope')", "hookpatch.why('vendor:speek')"]
+)
+@pytest.mark.parametrize("words", [(), ("--full-trace",)])
+def test_error_of_ours_is_shown_without_our_frames(run: Run, call: str, words: tuple[str, ...]) -> None:
+    """A failing test shows the line of the test and the message. ``--full-trace`` shows all frames."""
+    completed = run(f"def test_fails(patched):\n    {call}\n", words=words)
+    completed.assert_outcomes(failed=1)
+    text = completed.stdout.str()
+    assert f"   {call}\n" in text
+    assert re.search(r"^E   +hookpatch\.errors\.\w+: ", text, re.MULTILINE)
+    assert bool(re.search(r"hookpatch/\w+/[\w/]+\.py:\d+", text)) == bool(words)
