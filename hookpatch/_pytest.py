@@ -7,7 +7,6 @@ has imported sessions.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Generator
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -75,10 +74,9 @@ class Watchman:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         """End the traceback of our own error at the line that called us; --full-trace shows the frames behind."""
-        errors = sys.modules.get("hookpatch.errors")  # not imported: no error is ours
-        if call.when != "call" or call.excinfo is None or errors is None or item.config.getoption("fulltrace"):
+        if call.when != "call" or call.excinfo is None or item.config.getoption("fulltrace"):
             return
-        if isinstance(call.excinfo.value, errors.HookpatchError):
+        if isinstance(call.excinfo.value, hookpatch.errors.HookpatchError):
             here = os.path.join(os.path.dirname(hookpatch.__file__), "")
             last, entry = call.excinfo.tb, call.excinfo.tb.tb_next
             while entry is not None:

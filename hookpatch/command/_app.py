@@ -176,7 +176,8 @@ def _only(name: str, add: Any, **settings: Any) -> Any:
             if param.param_type_name == "argument":  # the metavar names the argument; typer adds <list[str]>
                 param.display_type_rich = lambda ctx: ""
                 if param.required:  # typer writes {NAME}
-                    usage = [param.metavar + ("" if param.nargs == 1 or param.metavar.endswith("]") else "...")]
+                    word = param.metavar or param.name.upper()
+                    usage = [word if param.nargs == 1 or word.endswith("]") else f"{word}..."]
                     param.get_usage_pieces = lambda ctx, usage=usage: usage
     return group.commands[name] if list(group.commands) == [name] else group
 
