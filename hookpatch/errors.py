@@ -363,7 +363,7 @@ class EditError(ApplyError):
 
 
 class MatchesError(ApplyError):
-    """A rule stands for fewer or for more slots than its ``matches`` allows."""
+    """A rule matches fewer or more slots than its ``matches`` allows."""
 
 
 class RequirementError(ApplyError):
@@ -476,7 +476,7 @@ class PatchFailedWarning(HookpatchWarning):
 
 
 class PatchUnneededWarning(HookpatchWarning):
-    """A patch's ``until`` is met: the installed version no longer needs it. Or it puts there what stood there already.
+    """A patch's ``until`` is met: the installed version no longer needs it. Or the slot already held the patch's value.
 
     Remedy: stop selecting the plugin, or ask its author to narrow ``requires``.
     """
@@ -533,7 +533,7 @@ class UnknownModuleWarning(HookpatchWarning):
 
 
 class TooFewMatchesWarning(HookpatchWarning):
-    """A required rule has stood for fewer slots than its ``matches`` says until its session ended.
+    """A required rule matched fewer slots than its ``matches`` says until its session ended.
 
     Remedy: correct the address by what the message names as near, or say with ``matches`` how few may be there.
     """

@@ -35,8 +35,8 @@ def hookpatch_changed(sites: Sequence[Site]) -> None:
 
     Args:
         sites: the sites of the session's patches. Each has ``site.slot`` (its ``owner``, and ``name`` or ``index``);
-            ``site.original``, the value before all patches; ``site.stands``, the value now; ``site.stood``, all values
-            known so far.
+            ``site.original``, the value before all patches; ``site.value``, the value now; ``site.known_values``, all
+            values known so far.
     """
 
 
@@ -44,8 +44,8 @@ def hookpatch_changed(sites: Sequence[Site]) -> None:
 def hookpatch_report() -> Iterable[str]:  # type: ignore[empty-body]  # a hook's declaration has none
     """Yield lines for the report: what the plugin's patches have done in this process until now.
 
-    Called for each report that has a patch of the plugin, also after the end of its session; the lines stand beneath
-    the first of these patches, as *notes*.
+    Called for each report that has a patch of the plugin, also after the end of its session; the lines are printed
+    below the first of these patches, as *notes*.
     """
 
 

@@ -133,7 +133,7 @@ def picture() -> str:
     stands: dict[str, set[str]] = {room: set() for room in rooms}
     for name in FILES:
         stands[HOUSE.room(name) or "doors"] |= {HOUSE.room(imported) or "doors" for imported in HOUSE.imports(name)}
-    lines = ["| room | what it does | files | stands on |", "|---|---|---|---|"]
+    lines = ["| room | what it does | files | imports from |", "|---|---|---|---|"]
     for room in reversed(rooms):
         files = [name for name in FILES if (HOUSE.room(name) or "doors") == room]
         named = [name for name in files if not name.endswith("__init__") or name in _PUBLIC]

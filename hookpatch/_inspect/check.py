@@ -135,7 +135,7 @@ def _checked(address: str, checks: Sequence[_PatchCheck], lock: Lock | None) -> 
         change = difference(locked.fingerprint, fingerprint)
         result = {"status": change.change, "reasons": change.reasons, "diff": change.diff}
     elif lock is not None and key_of(checks[0].requested.patch) is None:
-        result = {"status": "fits"}  # an object at hand is never locked
+        result = {"status": "fits"}  # an object without an address is never locked
     if refused:
         worst = (needed or refused)[0]
         is_broken = worst.outcome.state == "waiting"

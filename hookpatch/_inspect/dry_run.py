@@ -35,7 +35,7 @@ def by_version(requested: Requested) -> Outcome:
 
 
 def by_target(requested: Requested, drift: Drift | None, ledger: Ledger) -> Outcome:
-    """Check a patch of an imported module or an object at hand by itself, as a session does before it applies a patch.
+    """Check one patch, without a module or of an imported module, as a session does before it applies a patch.
 
     ``ledger`` has the entries of all patches.
     """

@@ -51,7 +51,7 @@ class PlannedPatch:
         distribution: the plugin's distribution with its version; None without a plugin.
         verb, reach, required: as declared by the patch.
         finding: what becomes of the patch: *fits*; *absent*: the module is not installed, the patch would wait for its
-            import; *not looked at*: the module was not imported, and ``reason`` tells why; *skipped*: an optional patch
+            import; *not looked at*: the module was not imported, and ``reason`` says why; *skipped*: an optional patch
             does not fit; *unfit*: a required patch does not fit; *conflict*: the patch excludes a patch selected
             before, or no order satisfies all patches.
         reason: the reason for a finding other than *fits*, else None.
@@ -82,7 +82,7 @@ class PlannedTarget:
 
     Attributes:
         target: the address, as written in the patches; for ``enter`` the module.
-        module: the module that contains the target, None for objects at hand.
+        module: the module that contains the target, None for objects without an address.
         distribution: the distribution that contains the module, None without a distribution.
         version: the installed version of the distribution; None without a distribution.
         installed: True if the module can be found; None if hookpatch would have to import a parent to know.
@@ -116,7 +116,7 @@ class PlannedTarget:
         release = " ".join(filter(None, (self.distribution, self.version)))
         state = "not found" if self.installed is False else "not imported yet"
         if self.imported:
-            state = "imported already" if self.module is not None else "an object at hand"
+            state = "imported already" if self.module is not None else "an object without an address"
         return f"{release}, {state}" if release else state
 
 

@@ -40,7 +40,7 @@ class MatchOutcome(NamedTuple):
 
     Attributes:
         address: the address of the target.
-        module: the target's module, None for an object at hand.
+        module: the target's module, None for an object without an address.
         outcome: the outcome of the patch.
         verb: the verb of the patch.
     """

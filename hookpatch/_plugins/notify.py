@@ -70,7 +70,7 @@ def awaits_library(site: Site, layer: Layer) -> bool:
 
     Only a proxy, or a wrapper that asks a gate first, concerns torch: our plain functions are traced unchanged.
     """
-    return not imports.begun(LIBRARY) and (layer.is_gated or is_proxy(site.stands))
+    return not imports.begun(LIBRARY) and (layer.is_gated or is_proxy(site.value))
 
 
 def watch_of_library() -> imports.Watch:

@@ -46,7 +46,7 @@ def active(
 
     Args:
         *what: names of installed plugins (``name@distribution`` where two share one) and patches; of patches on the
-            same site the first lies outermost.
+            same site the first is the outermost.
         options: options by plugin name, such as ``{"onnxsim_skip": {"passes": ["fuse_qkv"]}}``. Other options come from
             HOOKPATCH_OPTIONS, else from the configuration, else from the defaults of the plugin.
         scope: ``"process"``; or ``"task"``: for this thread or asyncio task and the tasks and threads started by it,

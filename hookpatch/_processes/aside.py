@@ -31,7 +31,7 @@ _CHILD: Final = (
 
 @final
 class Ended(Exception):
-    """The child process ended before the call; the text tells how, such as *ended with status 0*."""
+    """The child process ended before the call; the text says how, such as *ended with status 0*."""
 
 
 def results(calls: Sequence[tuple[str, Any]], limit: float = LIMIT) -> Iterator[Any]:

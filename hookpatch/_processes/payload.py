@@ -206,7 +206,7 @@ def _packed_patch(patch: Patch) -> PayloadItem:
     is_at_hand = patch.target is not None and patch.module is None and not isinstance(patch.target.start, type)
     if is_at_hand or patch.is_of_one_at_hand:
         part = "its target" if is_at_hand else "its of="
-        raise NotCarried(_name(patch), f"{part} is an object at hand, which another process does not have")
+        raise NotCarried(_name(patch), f"{part} is an object without an address, which another process does not have")
     if type(patch.change) is not FunctionType:
         return _packed(patch)
     module, name = patch.change.__module__, patch.change.__qualname__

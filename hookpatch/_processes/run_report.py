@@ -39,7 +39,7 @@ class ProcessReport:
         ended: True if the process ran to its end; a running process and a killed one are False.
         patches: the states of its patches when the file was written.
         problems: the problems of the process; mostly empty.
-        notes: what hookpatch cannot tell of the process: programs that may start an unpatched Python.
+        notes: what hookpatch does not know of the process: programs that may start an unpatched Python.
     """
 
     pid: int
@@ -236,7 +236,7 @@ def _read(path: str) -> _Process:
 
 
 def _without_starters(files: Sequence[_Process]) -> list[_Process]:
-    """Leave out each fork replaced by a program with a report, as by os.spawnv, that has nothing else to tell."""
+    """Leave out each fork replaced by a program with a report, as by os.spawnv, that has nothing else to report."""
     programs = {(file.host, file.pid, file.ppid): file.began for file in files if not file.forked}
     return [
         file

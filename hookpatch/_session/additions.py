@@ -56,7 +56,7 @@ def _is_attribute_of(target: Target, cls: Target) -> bool:
 
 
 def _is_same_step(step: Step, other: Step) -> bool:
-    """Return True for equal steps; keys that are objects at hand are compared by identity, without foreign code."""
+    """Return True for equal steps; keys without an address are compared by identity, without foreign code."""
     if not (isinstance(step, Item) and isinstance(other, Item)):
         return type(step) is type(other) and step == other
     keys: tuple[Any, Any] = step.key, other.key

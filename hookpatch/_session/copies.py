@@ -22,8 +22,8 @@ def values_in(sites: Iterable[Site]) -> OurValues:
     """Return the sites with layers, by the id of our value in the slot."""
     values: OurValues = {}
     for site in sites:
-        if site.layers and is_recognisable(site.stands):
-            values.setdefault(id(inner(site.stands)), []).append(site)
+        if site.layers and is_recognisable(site.value):
+            values.setdefault(id(inner(site.value)), []).append(site)
     return values
 
 
@@ -37,7 +37,7 @@ def remove_copy(
     """Write the original into a slot that holds our value of another slot.
 
     A rule that matches both slots would else run twice at a call, and would leave our value there at the end. If one
-    value lies over several originals, the slot is left alone.
+    value is around several originals, the slot stays unchanged.
 
     Args:
         target: the address of the slot.

@@ -39,4 +39,4 @@ def _calls_on(cls: type, owner: type, name: str, is_of_rule: bool) -> bool:
     if all(layer.wraps or layer.only is not None for layer in site.layers):
         return True  # the inherited method is looked up at each call
     method: Any = inner(vars(owner).get(name))
-    return leads_to(site.stands, method)  # a derived value calls the method from which it was derived
+    return leads_to(site.value, method)  # a derived value calls the method from which it was derived

@@ -30,7 +30,7 @@ def trace(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
     def create(root_fn: Any, is_module: bool, concrete_args: Any = None) -> Any:
         name = instance.traced_func_name
         own_layers = site_of(AttributeSlot(instance.root, name)).layers if is_module else ()
-        # A patch of instances lies in the class, too, where fx finds the patch.
+        # A patch of instances is in the class, too, where fx finds the patch.
         passed = [layer.patch.address for layer in own_layers if not layer.patch.is_of_instances]
         if passed:
             problem = f"the tracer takes {name} of the class, past the patch of this model"

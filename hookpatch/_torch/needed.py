@@ -55,10 +55,10 @@ def targets_needed() -> set[str]:
 def needs_of(site: Site) -> set[str]:
     """Return the targets in torch to patch for a site."""
     needs: set[str] = set()
-    slot, stands, layers = site.slot, site.stands, site.layers
+    slot, value, layers = site.slot, site.value, site.layers
     if slot.owner is None or all(layer.owner in _OWN for layer in layers):  # of a dead instance
         return needs
-    classes, is_of_proxy = methods_of(slot), is_proxy(stands)
+    classes, is_of_proxy = methods_of(slot), is_proxy(value)
     of_torch = isinstance(slot, FunctionSlot) and is_of_torch(slot.owner.__module__)
     of_module = not NOT_COMPILED.isdisjoint((base.__module__, base.__name__) for cls in classes for base in cls.__mro__)
     if is_of_proxy or of_torch or any(layer.is_gated for layer in layers):
@@ -66,11 +66,11 @@ def needs_of(site: Site) -> set[str]:
     if not is_at_least(2, 13):  # Dynamo does not trace ``function.__get__(object)``, and looks into bound methods
         if classes:
             needs.add(BOUND)
-        elif is_of_proxy and isinstance(stands, MethodType):
+        elif is_of_proxy and isinstance(value, MethodType):
             needs.add(FETCHED)
     if is_of_instance(site):
         needs.add(SCRIPTED)
-    if isinstance(stands, type) if is_of_proxy else classes and not of_module:
+    if isinstance(value, type) if is_of_proxy else classes and not of_module:
         needs.add(CLASS)
     if of_module or any(callable(inner(value)) for layer in layers for value in layer.values_in_slots):
         needs.add(SCRIPTED)
@@ -86,7 +86,7 @@ def needs_of(site: Site) -> set[str]:
 
 
 def is_at_least(*release: int) -> bool:
-    """Return True for a release of torch from this one on, and before torch tells: ``is_at_least(2, 13)``."""
+    """Return True for a release of torch from this one on, or not yet set by torch: ``is_at_least(2, 13)``."""
     version: Any = imports.module_named("torch.version")
     return version is None or tuple(map(int, version.__version__.split(".")[:2])) >= release
 

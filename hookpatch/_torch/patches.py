@@ -114,7 +114,7 @@ def _dispatch_once(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     function, *arguments = args
     for site in list(needed.sites):
         slot = site.slot
-        if function is (slot.owner if isinstance(slot, FunctionSlot) else inner(site.stands)):
+        if function is (slot.owner if isinstance(slot, FunctionSlot) else inner(site.value)):
             function = needed.original(site)
             break
     return wrapped(function, *arguments, **kwargs)
@@ -125,9 +125,7 @@ def _refuse_class(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     if isinstance(named, type):
         bases = {*mro(inspect.unwrap(named))}
         of_classes = [site for site, needs in [*needed.sites.items()] if needed.CLASS in needs]
-        met = [
-            site for site in of_classes if site.stands is named or not bases.isdisjoint(needed.methods_of(site.slot))
-        ]
+        met = [site for site in of_classes if site.value is named or not bases.isdisjoint(needed.methods_of(site.slot))]
         if met:
             problem = "TorchScript compiles a class from the source, and calls no wrapper of the class or its methods"
             raise BypassError(_targets(met), SCRIPT, f"{problem}; {ELSEWHERE}")

@@ -55,7 +55,7 @@ def hookpatch_changed(sites: Sequence[Site]) -> None:
 
 
 def _bypassed(site: Site) -> list[str]:
-    """Return a message for each patch of a site that torch or Triton goes past."""
+    """Return a message for each patch of a site that torch or Triton bypasses."""
     problems = [(layer, _OF_TENSOR if _is_of_tensor(site) else past_triton(site, layer)) for layer in site.layers]
     return [f"{layer.patch.address} of {layer.owner}: {problem}" for layer, problem in problems if problem]
 
@@ -94,7 +94,7 @@ def _is_captured(sites: Sequence[Site]) -> bool:
     store, functions = scripting.concrete_type_store, state._jit_caching_layer
     if store.type_store or store.methods_compiled:
         return True
-    return bool(functions) and any(_is_scripted(value, functions) for site in sites for value in site.stood)
+    return bool(functions) and any(_is_scripted(value, functions) for site in sites for value in site.known_values)
 
 
 def _is_scripted(value: Any, functions: Mapping[Any, Any]) -> bool:
@@ -120,9 +120,9 @@ def _drop_compiled(frames: Any, sites: Sequence[Site]) -> None:
     unguarded: list[Site] = []
     ended: set[int] = set()  # code of ended patches: harmless, but counted by torch
     for site in sites:
-        earlier = [inner(value) for value in site.stood]
+        earlier = [inner(value) for value in site.known_values]
         if site.layers:
-            _codes.setdefault(site, []).extend(_code_of(site.stands))
+            _codes.setdefault(site, []).extend(_code_of(site.value))
         else:
             ended.update(map(id, _codes.pop(site, ())))
         if any(type(value) is not FunctionType or value in inlined for value in earlier):
@@ -209,6 +209,6 @@ def _drop_scripted(scripting: Any, sites: Sequence[Site]) -> None:
     store.methods_compiled.clear()
     for site in sites:
         changed_inside = [site.slot.owner] if isinstance(site.slot, FunctionSlot) else []
-        for function in (*map(inner, site.stood), *changed_inside):
+        for function in (*map(inner, site.known_values), *changed_inside):
             if type(function) is FunctionType:
                 state._jit_caching_layer.pop(function, None)

@@ -1,4 +1,4 @@
-"""Find the patches that Triton goes past: a kernel is compiled from its text, and launched without a call.
+"""Find the patches that Triton bypasses: a kernel is compiled from its text, and launched without a call.
 
 Neither torch nor triton is imported here.
 """
@@ -20,7 +20,7 @@ _READ: Final = "Triton has read the kernel's text at the decorator; replace the 
 
 
 def past_triton(site: Site, layer: Layer) -> str | None:
-    """Return in words how Triton goes past a patch; None if a kernel runs the patch, and for anything else."""
+    """Return in words how Triton bypasses a patch; None if a kernel runs the patch, and for anything else."""
     jit: Any = imports.loaded("triton.runtime.jit")
     if jit is None:
         return None

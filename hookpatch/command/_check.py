@@ -126,7 +126,7 @@ def lock(
     for address in sorted(entries):
         print_text(f"{entries[address].fingerprint.release}  {address}")
     for address in sorted({request.patch.address for request in selected.requests if key_of(request.patch) is None}):
-        print_text(f"not locked: {address}, an object at hand without an address")
+        print_text(f"not locked: {address}, an object without an address")
     print_text(f"{written.path} {'written' if is_new else 'holds that already'}")
 
 

@@ -242,7 +242,7 @@ def test_a_given_argument_outside_of_any_patch(outer: str, inner: str, make_modu
 
 
 def test_target_that_is_imported_is_looked_at(make_module: MakeModule) -> None:
-    """Signatures of an imported target are compared; an object at hand always."""
+    """Signatures of an imported target are compared; an object without an address always."""
     module = make_module("vendor", "def call(deep): return []\nfor_c = len")
     replacement = hookpatch.replace("vendor:call", lambda: None)
     at_hand = hookpatch.inject(hookpatch.Target.attribute(module, "call"), wide=1, required=False)
@@ -263,7 +263,7 @@ def test_objects_at_hand_that_look_alike_are_two_targets() -> None:
     ]
     plan = hookpatch.plan(*patches)
     assert [len(target.patches) for target in plan] == [2, 1]
-    assert {target.in_words for target in plan} == {"an object at hand"}
+    assert {target.in_words for target in plan} == {"an object without an address"}
 
 
 def test_what_is_patched_is_planned_as_it_was(make_module: MakeModule) -> None:

@@ -29,7 +29,7 @@ def hookpatch_patches():
 
 @hookpatch.hookimpl
 def hookpatch_changed(sites):
-    heard.append(sorted((str(site.slot), site.original, site.stands) for site in sites))
+    heard.append(sorted((str(site.slot), site.original, site.value) for site in sites))
     if fails:
         raise fails.pop()
 '''

@@ -123,8 +123,8 @@ def test_local_block_holds_here_alone(home: Environment, tmp_path: Path) -> None
         ),
         (
             hookpatch.replace(hookpatch.Target.item(KEPT, "a"), 1),
-            f"the patch of <dict object at {id(KEPT):#x}>['a']: its target is an object at hand, which another process "
-            "does not have",
+            f"the patch of <dict object at {id(KEPT):#x}>['a']: its target is an object without an address, "
+            "which another process does not have",
         ),
         (
             hookpatch.replace("vendor:speak", b"x" * 90_000),

@@ -390,7 +390,7 @@ def test_object_at_hand_is_not_locked(home: Environment, installed: Install) -> 
     completed = hookpatch(home, "lock", "at_hand", "--lock", "at_hand.lock")
     first, second, third = completed.stdout.splitlines()
     assert first == "vendor-kit 1.0  vendor:shorten"
-    assert re.fullmatch(r"not locked: <dict object at 0x\w+>\['a'\], an object at hand without an address", second)
+    assert re.fullmatch(r"not locked: <dict object at 0x\w+>\['a'\], an object without an address", second)
     assert (third, completed.returncode) == ("at_hand.lock written", 0)
     completed = hookpatch(home, "check", "--lock", "at_hand.lock", "--json")
     assert sorted(target["status"] for target in json.loads(completed.stdout)["targets"]) == ["fits", "same"]

@@ -1,4 +1,4 @@
-"""A wrapper, factory or value may be a method of an object at hand: the object has the values of the method."""
+"""A wrapper, factory or value may be a method of an object, which has the values of the method."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ WHY: Final = {
     "names found": "a loop finds the names, and a pattern leaves out names imported from elsewhere",
     "C type": "a method of a type written in C is changed, which Python refuses",
     "absent": "the project adds an entry where something else is absent, an installed package or an entry of another "
-    "mapping, so a condition stands around",
+    "mapping, so the declaration needs a condition",
     "during a call": "the patch holds during certain calls alone, so a wrapper opens and closes a session",
     "second copy": "a module is imported a second time, with other modules in `sys.modules`",
 }
@@ -116,7 +116,7 @@ def is_plain(text: str) -> bool:
 
 
 def gives_method(text: str) -> bool:
-    """Return True if a declaration gives a method of an object at hand, which has the values that the method needs."""
+    """Return True if a declaration gives a method of an object, which has the values that the method needs."""
     call = ast.parse(text, mode="eval").body
     assert isinstance(call, ast.Call)
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
@@ -137,8 +137,8 @@ def figures() -> str:
     lines = [
         f"{len(rows)} patches of {projects} projects, from {files} files: {count['directly']} are said directly "
         f"({count['directly'] / len(rows):.3f}), {count['around']} with code around the declaration, "
-        f"{count['not']} not. {wanted} In {methods} of them the function is a method of an object at hand, such as "
-        f"`options.guarded`; without these the share is {(count['directly'] - methods) / len(rows):.3f}.",
+        f"{count['not']} not. {wanted} In {methods} of them the function is a method of an object without an address, "
+        f"such as `options.guarded`; without these the share is {(count['directly'] - methods) / len(rows):.3f}.",
         f"A second collection was chosen before any declaration was tried: of its {len(second)} patches of {others} "
         f"projects {sum(row.how == 'directly' for row in second)} are said directly "
         f"({sum(row.how == 'directly' for row in second) / len(second):.3f}).",
@@ -161,7 +161,7 @@ def figures() -> str:
 def on_installed_libraries() -> dict[str, str]:
     """Apply each directly said patch of an importable module, and return the state, or the error, of each declaration.
 
-    Left out are objects at hand, and edits, as the table shortens the pieces of source.
+    Left out are objects without an address, and edits, as the table shortens the pieces of source.
     """
     states = {}
     for text in (text for row in patches() if row.how == "directly" for text in row.said):

@@ -32,8 +32,8 @@ class Sample(NamedTuple):
 
     Attributes:
         modules: the source of each module. The modules have ``PREFIX`` before their names.
-        project: the source of the project's functions, and of objects at hand; sees each module by its name, with
-            underscores for dots.
+        project: the source of the project's functions, and of objects without an address; sees each module by its name,
+            with underscores for dots.
         probe: an expression whose value the patch changes.
         inside: the value inside.
     """

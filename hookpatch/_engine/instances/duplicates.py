@@ -48,8 +48,8 @@ class Duplicates:
         self.users: Final[list[tuple[Callable[[], bool], Callable[[str], object]]]] = []
         self.copies: Final[dict[int, _Copy]] = {}  # by the id of the copy. GIL: each change is one operation
 
-    def tell(self, message: str) -> None:
-        """Tell the patches of the attribute what became of a copy or pickle."""
+    def notify(self, message: str) -> None:
+        """Pass a message about a copy or pickle to the patches of the attribute, for their reports."""
         for _, note in [*self.users]:
             note(message)
 
@@ -151,7 +151,7 @@ def follow(slot: AttributeSlot, calls_owner: Callable[[], bool], note: Callable[
                 reducer.end()
                 del _reducers[kind]
         if duplicates.copies:
-            duplicates.tell(_ENDED)
+            duplicates.notify(_ENDED)
             duplicates.restore()
 
     return stop
@@ -193,7 +193,7 @@ class _Reducer:
             if value.stays_out or not is_copied or value.ours is ABSENT:  # a removed name is removed from the copy
                 state = original_state(value.of.slot.name, instance, state, value.ours, value.original)
             if state is not before and (value.stays_out or not is_copied):
-                value.of.tell(_LEFT_OUT if is_copied else _PICKLED)
+                value.of.notify(_LEFT_OUT if is_copied else _PICKLED)
         if not is_copied:
             return makes, args, state, entries, items, *rest
         made: list[Any] = []
@@ -238,7 +238,7 @@ def _note_copy(instance: Any, value: _Value, memo: dict[int, Any] | None) -> Non
     elif is_same_value(own, ours) or (memo is not None and memo.get(id(ours), ABSENT) is own):
         original = _copied(value.original, memo)
     else:
-        return of.tell(_OTHER)
+        return of.notify(_OTHER)
     copy = _Copy(instance, of, ABSENT if ours is ABSENT else own, original)
     _copies.setdefault(id(instance), {})[of.slot.name] = copy
     of.copies[id(instance)] = copy
@@ -281,5 +281,5 @@ def _take_over(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         slot = AttributeSlot(made, value.of.slot.name)
         if (own := slot.read()) is value.ours or (memo is not None and memo.get(id(value.ours), ABSENT) is own):
             write_or_delete(slot, _copied(value.original, memo))
-            value.of.tell(_LEFT_OUT)
+            value.of.notify(_LEFT_OUT)
     return made

@@ -18,7 +18,7 @@ from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import inner
 
 _OF_THE_SLOT: Final = 3  # references of a slot and of its state, to our value while the value is in the slot
-_OUTSIDE: Final = 1  # of the layers that note copies: a new __copy__ of a later session lies inside
+_OUTSIDE: Final = 1  # of the layers that note copies: a new __copy__ of a later session is an inner layer
 _BOUND: Final = (MethodType, BuiltinMethodType, MethodWrapperType)
 _LEFT_ALONE: Final = "left alone: the value in the __dict__ of other objects of the class, made by other code: "
 
@@ -54,14 +54,14 @@ class Following:
 
     def note_value(self) -> None:
         """Note the references to our value, after the layer is applied: a later reference may be of a copy."""
-        value = self._site.stands
+        value = self._site.value
         count = sys.getrefcount(value)  # in a statement alone, as in ``look``
         self._written = value, count
 
     def look(self) -> None:
         """Note how many other objects have our value under the same name, as copies of a ``__dict__`` have."""
         value, count = self._written
-        is_ended = self._site.stands is not value
+        is_ended = self._site.value is not value
         references = sys.getrefcount(value)
         is_held = is_recognisable(value) and references > count + 1 - is_ended * _OF_THE_SLOT
         if copies := is_held and _copies_with(cast(AttributeSlot, self._site.slot), value):

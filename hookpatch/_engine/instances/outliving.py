@@ -29,7 +29,7 @@ class Outliving:
     def keep_layer(self, site: Site, layer: Layer, has_ended: bool) -> None:
         """Keep a layer in effect until its wrapper dies or the session ends. Called by the collector, anywhere."""
         self.sites = (site,)
-        wrapper = inner(site.stands)
+        wrapper = inner(site.value)
         layer.notes = None
         if has_ended or not layer.wraps:
             layer.end()

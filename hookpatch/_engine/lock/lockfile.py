@@ -73,7 +73,7 @@ def read_lock(path: str) -> Lock:
 
 
 def key_of(patch: Patch) -> str | None:
-    """Return the address of a patch's target in the lock file, None for an object at hand without an address."""
+    """Return the address of a patch's target in the lock file, None for an object without an address."""
     if patch.target is None:
         return patch.module
     address = patch.target.up_to(len(patch.target.steps))

@@ -54,7 +54,7 @@ def presence_of(module: str) -> Presence:
 def matching_modules(pattern: str) -> list[str]:
     """Return the names of all modules that match a pattern and can be found: imported, or in folders of packages.
 
-    No module is imported: what lies in a package whose folders only its own code knows is not found.
+    No module is imported: a module is not found if its package sets its own ``__path__`` at import.
     """
     names = {name for name, _ in imports.matching(pattern)}
     head = pattern.partition("*")[0].rpartition(".")[0]

@@ -113,7 +113,7 @@ class Patch(_SessionValues):
     Attributes:
         verb: the name of the verb.
         target: the address; None for ``enter`` and for the source of a module.
-        module: the module whose import makes the patch possible, None for objects at hand.
+        module: the module whose import makes the patch possible, None for objects without an address.
         change: the wrapper, the arguments, the value, the factory or the Edit; None for ``remove``.
         reach, only_in, except_in, callers, of, requires, required, before, after: see ``Facts``.
         why, upstream, until, required_calls, check_signature: likewise.
@@ -233,7 +233,7 @@ class Patch(_SessionValues):
 
     @property
     def is_of_one_at_hand(self) -> bool:
-        """True if ``of`` is an object at hand, and not an address."""
+        """True if ``of`` is an object, and not an address."""
         return not (self.of is None or isinstance(self.of, Target))
 
     @property

@@ -1,6 +1,6 @@
 """Call the code of a patch or plugin: the code must not end the program, and each of its errors can be named.
 
-For os._exit Python itself raises no error, and runs no more code: a guard stands for the function meanwhile.
+os._exit raises no error, and no code runs after the call. So a guard replaces os._exit while the foreign code runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ProcessEnd(BaseException):
 
 @final
 class CodeEnd(Exception):
-    """Foreign code raised SystemExit or the like, or called os._exit. The text tells which; the cause is the error."""
+    """Foreign code raised SystemExit or the like, or called os._exit. The text names the call or the error."""
 
 
 def call_guarded(
@@ -75,7 +75,7 @@ def _cause(error: BaseException) -> BaseException:
 
 @final
 class ExitGuard:
-    """Stands for os._exit while a frame runs foreign code, from ``begin`` to ``end``.
+    """Replaces os._exit while a frame runs foreign code, from ``begin`` to ``end``.
 
     Raises ProcessEnd for a call below the frame. Other threads, forks and signal handlers do end the process. The code
     may keep the guard as its ``_exit``: the kept guard raises while any guard is on.

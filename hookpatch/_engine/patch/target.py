@@ -35,7 +35,7 @@ class Attribute:
 @final
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One step of an address: a key, either an object at hand or another address."""
+    """One step of an address: a key, either an object itself or another address."""
 
     key: Any
 
@@ -52,14 +52,14 @@ class Target:
     """The address of a slot: of an attribute or an item. The slot may not exist yet.
 
     ``Target("onnxsim:simplify")``, ``Target("m:Class.method")``, ``Target("m:mapping['text']")``,
-    ``Target("m:mapping[torch.nn:Linear]")``; for objects at hand ``Target.attribute`` and ``Target.item``.
+    ``Target("m:mapping[torch.nn:Linear]")``; for objects without an address ``Target.attribute`` and ``Target.item``.
     ``Target("m.*:*Norm.forward")``, ``Target("m:Class+.method")`` and ``Target("m:mapping[*]")`` are rules: each stands
     for many slots. ``Target("m:Class().name")`` and ``Target("m:Class+().name")`` lead to instances of a class.
     ``Target("m:{a,b}")`` names several slots.
 
     Attributes:
         address: the address in words.
-        module: the name of the slot's module, or a pattern of such names; None for an object at hand.
+        module: the name of the slot's module, or a pattern of such names; None for an object without an address.
         steps: the steps from the module, or from the object at hand, to the slot; the last step is the slot.
 
     Raises:
@@ -75,7 +75,7 @@ class Target:
         if not isinstance(self.address, str):
             raise TargetSyntaxError(
                 str(self.address),
-                f"is a {type(self.address).__name__}, not text; for an object at hand take "
+                f"is a {type(self.address).__name__}, not text; for an object without an address take "
                 "hookpatch.Target.attribute(owner, name) or hookpatch.Target.item(mapping, key)",
             )
         for name, value in zip(("module", "steps"), _parse(self.address), strict=True):
@@ -83,7 +83,7 @@ class Target:
 
     @classmethod
     def attribute(cls, owner: object, name: str) -> Target:
-        """Return the target for the attribute ``name`` of an object at hand.
+        """Return the target for the attribute ``name`` of an object without an address.
 
         Raises:
             TargetSyntaxError: the name is not a str.
@@ -94,12 +94,12 @@ class Target:
 
     @classmethod
     def item(cls, mapping: object, key: object) -> Target:
-        """Return the target for the entry ``key`` of a mapping or list at hand."""
+        """Return the target for the entry ``key`` of a mapping or list without an address."""
         return cls.of_steps(None, mapping, (Item(key),))
 
     @classmethod
     def of_steps(cls, module: str | None, start: object, steps: tuple[Step, ...]) -> Target:
-        """Return the target of steps from a module, or from an object at hand: no address is read."""
+        """Return the target of steps from a module, or from an object without an address: no address is read."""
         target = object.__new__(cls)
         for name, value in (("module", module), ("steps", steps), ("start", start)):
             object.__setattr__(target, name, value)

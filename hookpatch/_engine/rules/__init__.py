@@ -1,1 +1,1 @@
-"""Law: the room finds the slots that a rule stands for. It changes nothing, runs no property and wakes no lazy name."""
+"""Law: the room finds the slots that a rule stands for. Nothing is changed, and no lazy name imported."""

@@ -1,4 +1,4 @@
-"""Make the patch of each match of a rule, or tell why a match is none: ``only=`` and ``source=`` decide."""
+"""Make the patch of each match of a rule, or give the reason for no patch: ``only=`` and ``source=`` decide."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ class Match(NamedTuple):
 
     Attributes:
         target: the slot's own address; of instances, if the rule has ``()``.
-        module: the module of the address; None for an object at hand. Kept, because Python takes a module out of
-            ``sys.modules`` for a moment at the end of the module's import.
+        module: the module of the address; None for an object without an address. Kept, because Python takes a module
+            out of ``sys.modules`` for a moment at the end of the module's import.
         key: the identity of the slot.
         original: the own value of the slot's owner without our layers; the class, if the rule has ``()``.
         texts: the match of each ``*`` of the rule: a text, and the step of the entry for ``[*]``.
@@ -48,7 +48,7 @@ class Match(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """A way from a module, or from a class at hand, to an object."""
+    """A way from a module, or from a class given itself, to an object."""
 
     module: str | None
     start: Any  # the module, or the class
@@ -235,7 +235,7 @@ def _is_of_entry(holder: Any, way: _Way) -> bool:
 
 
 def _way_to(cls: type, texts: tuple[Any, ...]) -> _Way:
-    """Return the way to a class: from the class's module, if the names lead to the class, else the class at hand."""
+    """Return the way to a class: from the class's module, if the names lead to the class, else the class itself."""
     name, path = describe(cls).split(":", 1)
     owner: Any = (module := imports.module_named(name))
     for part in path.split("."):

@@ -1,4 +1,8 @@
-"""Say why no call reaches a layer, or no call through another slot: by the layers outside, of heirs, and in place."""
+"""Say why no call reaches a layer, or no call through another slot.
+
+An outer layer, a layer in place, or a layer of an heir may keep the calls. An heir is an object, a subclass or a lazy
+module with a slot of its own for the inherited name.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,7 @@ def lack_of_effect(site: Site, layer: Layer) -> str:
 
 
 def _passed_by(site: Site, layer: Layer) -> list[str]:
-    """Return in words the patches of heirs whose calls do not reach a layer: of objects, subclasses, lazy modules."""
+    """Return in words the patches of heirs whose calls do not reach a layer."""
     slot = site.slot if layer.home is None else layer.home[0]
     inheriting = heirs(slot.name) if slot.in_class is not None and isinstance(slot, AttributeSlot) else ()
     passing = [
@@ -87,7 +91,7 @@ def _fetching_layer(heir: Site, slot: Slot, site: Site, layer: Layer) -> Layer |
 
 def _calls_on(heir: Site, site: Site, layer: Layer) -> bool:
     """Return True if the value of an heir calls a layer of a site, found by references or by the method's name."""
-    value, name = inner(heir.stands), getattr(site.slot, "name", "")
+    value, name = inner(heir.value), getattr(site.slot, "name", "")
     calls_base = not any(over.patch.verb in _WITHOUT_BASE for over in heir.layers if not over.wraps)
     if calls_base and any(alike(heir.base, ours) for ours in _values_to_reach(site, layer)):
         return True
@@ -102,7 +106,7 @@ def _leads_to(value: Any, site: Site, layer: Layer) -> bool:
 
 def _values_to_reach(site: Site, layer: Layer) -> list[Any]:
     """Return the values through which calls reach a layer."""
-    return [site.slot.owner] if isinstance(site.slot, FunctionSlot) else [site.stands, *site.values_of(layer)]
+    return [site.slot.owner] if isinstance(site.slot, FunctionSlot) else [site.value, *site.values_of(layer)]
 
 
 def _in_words(outer: Layer) -> str:

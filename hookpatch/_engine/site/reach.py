@@ -37,7 +37,7 @@ _CACHED: Final = (
 
 
 def doubts_around(patch: Patch, slot: Slot, shown: Any) -> tuple[str, ...]:
-    """Return in words what lies around a function changed in place: decorators, and a cache of results."""
+    """Return in words the decorators, and the cache of results, around a function changed in place."""
     inside = innermost(shown) if patch.verb == "edit" else shown
     if type(inside) is not FunctionType or patch.reach == "slot" or patch.is_narrowed:
         return ()
@@ -199,7 +199,7 @@ class Everywhere:
                 slots.setdefault(holder.slot.key, (holder.slot, holder.words))
         if issubclass(type(referent), type) and self.patch.verb in ("replace", "derive") and not self.patch.is_narrowed:
             instances = ClassSlot(referent)
-            if count := len(instances.living(referent, site_at(instances).stands)):
+            if count := len(instances.living(referent, site_at(instances).value)):
                 slots[instances.key] = instances, f"{count} living instance{'s' * (count > 1)} of {describe(referent)}"
         left_out = {place.key_in_dict for place, _ in slots.values() if isinstance(place, AttributeSlot)}
         left_out |= {("part", 0, *slot.key)} if referent is not own else set()

@@ -124,7 +124,7 @@ class Site:
 
     @property
     def is_restored(self) -> bool:
-        """True if no foreign value lay over the slot when the last layer ended."""
+        """True if the slot held no foreign value when the last layer ended."""
         return self._ending == "restored"
 
     @property
@@ -140,14 +140,14 @@ class Site:
         return [*self._stand_ins, *(stand_in for weak in self._retired if (stand_in := weak()) is not None)]
 
     @property
-    def stands(self) -> Any:
+    def value(self) -> Any:
         """Our value in the slot; the original without layers."""
         return self._state.value
 
     @property
-    def stood(self) -> list[Any]:
+    def known_values(self) -> list[Any]:
         """The original, the inherited value, and our last values in the slot."""
-        return self._state.stood
+        return self._state.known_values
 
     def adds_no_frame(self, layer: Layer) -> bool:
         """Return True if a layer's call adds no frame to the stack."""

@@ -187,8 +187,8 @@ class SlotState:
         return (self.slot, value) if is_same_value(value, self.slot.read()) else None
 
     @property
-    def stood(self) -> list[Any]:
-        """The original, the base, and our last values."""
+    def known_values(self) -> list[Any]:
+        """The original, the inherited value, and our last values in the slot."""
         written = [weak() for weak in self.written]
         return [value for value in (self.original, self.base, *written) if value is not None]
 

@@ -140,7 +140,7 @@ class StandIn:
             self.layers = layers
             self.value._self_point(layers)
             return
-        # A link stays while its layer lies over the same layer: else each of many layers would cost all others.
+        # A link stays while its layer is around the same layer. Else a change of one layer would make all links anew.
         known = () if anew else self.layers
         links = {*zip_longest(layers, layers[1:])}.difference(zip_longest(known, known[1:]))
         changed = {layer for layer, _ in links}.union(

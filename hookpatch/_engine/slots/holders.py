@@ -1,7 +1,7 @@
 """Find all holders of an object: every name, entry, default and closure variable bound to the object.
 
-The garbage collector knows all references. So no name is looked up, no lazy module wakes and no property runs. A local
-variable of a running function is not found.
+The garbage collector knows all references. So no name is looked up, no lazy module is imported and no property runs. A
+local variable of a running function is not found.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class _Search:
 
     def places_in(self, holder: Any, referent: Any, depth: int) -> Iterator[_Place]:
         """Yield the places of an object in one holder."""
-        kind = type(holder)  # isinstance would ask for __class__ and so wake a lazy proxy
+        kind = type(holder)  # isinstance reads __class__, which makes a lazy proxy load its object
         if (named := self._referrers.named_by(holder)) is not None:
             owner, module = named
             for name in _keys(holder, referent):

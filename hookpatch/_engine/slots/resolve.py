@@ -1,4 +1,4 @@
-"""Resolve an address to a slot: follow its steps from a module, or from an object at hand."""
+"""Resolve an address to a slot: follow its steps from a module, or from an object without an address."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def resolve(target: Target, module: ModuleType | None, owner: object, read: Read
 
     Args:
         target: the address.
-        module: the target's imported module; None for a target at hand.
+        module: the target's imported module; None for a target without a module.
         owner: the plugin or block that asks, for messages.
-        read: reads an attribute on the way. Only the default function wakes lazy names, and lets them be refused.
+        read: reads an attribute on the way. Only the default function imports lazy names, and so can refuse them.
 
     Raises:
         TargetNotFound: a step on the way, or the index of a list, does not exist.
@@ -182,7 +182,7 @@ def _refuse_lazy(holder: Any, name: str, target: Target, owner: object) -> None:
     lazy = kind is not ModuleType and isinstance(holder, ModuleType) and along_mro(kind, "__getattr__") is not ABSENT
     if not lazy or name in vars(holder):
         return
-    value = getattr(holder, name, ABSENT)  # wakes the name; harmless, since the patch is refused
+    value = getattr(holder, name, ABSENT)  # imports the name; harmless, since the patch is refused
     if value is ABSENT:
         return
     home, path = getattr(value, "__module__", None), getattr(value, "__qualname__", None)

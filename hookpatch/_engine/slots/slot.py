@@ -110,7 +110,7 @@ def is_same_value(first: Any, second: Any) -> bool:
 
 def inner(value: Any) -> Any:
     """Return the function of a static or class method, and any other value unchanged."""
-    # By type(), not isinstance: a proxy of a static method lies about its class.
+    # By type(), not isinstance: a proxy of a static method has the ``__class__`` of the static method.
     return value.__func__ if issubclass(type(value), (staticmethod, classmethod)) else value
 
 

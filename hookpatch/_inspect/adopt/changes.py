@@ -1,4 +1,4 @@
-"""Tell the changes made by an apply function from the changes made by other code meanwhile."""
+"""Separate the changes made by an apply function from the changes made by other code during its run."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Changes:
         return {finding.target: finding.kind for finding in findings if finding.kind in ("code", "module")}
 
     def addresses(self) -> set[str]:
-        """Return the addresses of all changes, whoever made the change."""
+        """Return the addresses of all changes, made by the function or by other code."""
         return {*self._all_patches(), *self.of_no_slot(), *self.of_entries()}
 
     def left_after_undo(self, of_slots: Mapping[str, Change]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Find the undo of an apply function, run the undo, and tell which patches the undo leaves."""
+"""Find the undo of an apply function, run the undo, and list the patches that the undo leaves."""
 
 from __future__ import annotations
 

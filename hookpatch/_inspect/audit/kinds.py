@@ -1,4 +1,4 @@
-"""Tell code and other objects from plain values. No code of the value runs."""
+"""Separate code and other objects from plain values. No code of the value runs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Keep the values of each module and class at the end of the module's execution.
 
-Raw dictionaries and ``type(x)`` alone are read: no lazy module wakes, and no property or ``__class__`` of foreign code
-runs.
+Raw dictionaries and ``type(x)`` alone are read: no lazy module is imported, and no property or ``__class__`` of
+foreign code runs.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class CodeChange(NamedTuple):
 class Snapshot:
     """The former values of modules and classes. Keeps all values alive: no id is used twice.
 
-    No code of a function is noted ahead: Python tells the recorder of each assignment of code.
+    No code of a function is noted ahead: Python reports each assignment of code to the recorder.
 
     Args:
         with_entries: True to note the entries of dictionaries, too, and of mappings that keep entries in dictionaries.

@@ -226,7 +226,7 @@ class LayerWalk:
         """Add the innermost value: the original, or a foreign value if the site knows another original."""
         report = LayerReport("module", "original", in_words(value), location(value), note=self._form)
         if site is not None:
-            originals = [*site.stood, site.slot.copy if isinstance(site.slot, FunctionSlot) else ABSENT]
+            originals = [*site.known_values, site.slot.copy if isinstance(site.slot, FunctionSlot) else ABSENT]
             is_foreign = not any(id(inner(original)) in self._visited for original in originals)
         else:
             is_foreign = any(overwriting_value(*home, None) is not None for home in self._homes.items())

@@ -32,7 +32,7 @@ from hookpatch._session.lifecycle.layers import LayersLifecycle, forget
 from hookpatch._session.lifecycle.lifecycle import Formers
 from hookpatch.errors import DisplacedWarning, HookpatchError, PatchFailedWarning, warn
 
-_OUTSIDE: Final = 1  # of the layers that notice new instances: a new __init__ of a later session lies inside
+_OUTSIDE: Final = 1  # of the layers that notice new instances: a new __init__ of a later session is an inner layer
 
 
 @final

@@ -124,7 +124,7 @@ class LayersLifecycle(Lifecycle):
             watch.cancel()
 
     def _await_library(self, applied: AwaitsLibrary, site: Site, layer: Layer) -> None:
-        """Tell the plugin for torch of a layer once torch is imported, if torch has to know."""
+        """Pass a layer to the plugin for torch once torch is imported, if torch has caches to drop."""
         if applied.library is None and notify.awaits_library(site, layer):
             applied.library = notify.watch_of_library()
             applied.library.begin()
@@ -165,7 +165,7 @@ class LayersLifecycle(Lifecycle):
                         raise
                     errors.append(error)
                 else:
-                    copied.setdefault(site, Former(site.stands, own))
+                    copied.setdefault(site, Former(site.value, own))
         for applied in reversed(placed):
             undo(applied, self._request, errors)
 
@@ -178,7 +178,7 @@ class LayersLifecycle(Lifecycle):
         for site in [site for site in [*self._placed] if is_everywhere and site in specs]:
             spec, specs[site] = specs[site], imports.spec(site.slot.owner)
             home = self._homes_first()[0].site
-            is_copy = specs[site] is not spec and inner(site.slot.read()) is inner(home.stands)
+            is_copy = specs[site] is not spec and inner(site.slot.read()) is inner(home.value)
             if is_copy and site.original is not home.original:
                 site.slot.write(home.original)
                 site.refresh()

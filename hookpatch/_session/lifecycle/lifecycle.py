@@ -118,7 +118,7 @@ class Lifecycle:
             self._apply(module)
 
     def apply(self, module: ModuleType | None) -> None:
-        """Apply the patch now, to a module or to an object at hand; raise if a required patch cannot be applied."""
+        """Apply the patch now; raise if a required patch does not fit. ``module``: None for a target without one."""
         try:
             self._apply(module)
         except HookpatchError as error:
@@ -144,7 +144,7 @@ class Lifecycle:
         """Execute the module of a changed source anew, after all patches of the session are applied."""
 
     def _apply(self, module: ModuleType | None, anew: bool = False) -> None:
-        """Apply the patch to a module, None for an object at hand; ``anew``: the module was executed just now.
+        """Apply the patch. ``module``: None for a target without one; ``anew``: the module was executed just now.
 
         Raises:
             HookpatchError: the patch does not fit, and is required. An optional patch is skipped.

@@ -198,7 +198,7 @@ class SlotLifecycle(LayersLifecycle):
         target = site_at(everywhere.slot)
 
         def arrive(module: ModuleType) -> None:
-            for slot, words in everywhere.places_in(module, inner(target.stands)):
+            for slot, words in everywhere.places_in(module, inner(target.value)):
                 try:
                     self._lay(site_at(slot), original, words)
                 except Exception as error:

@@ -147,14 +147,14 @@ def _loaded(plugins: Sequence[str], words: Sequence[str]) -> _Loaded:
 
 
 def _is_judged(patch: Patch, folder: str) -> bool:
-    """Return True if the end of the program tells whether a patch had its effect: then the command waits for it.
+    """Return True if only the end of the program shows whether a patch had its effect: then the command waits.
 
     A required patch is judged whose module exists neither here nor in the program's folder.
     """
     if patch.required_calls or not patch.required or patch.module is None:
         return bool(patch.required_calls)
     if patch.is_rule:
-        return True  # the end tells how many slots it has matched
+        return True  # the number of matched slots is known at the end
     from hookpatch._engine.patch.module_lookup import presence_of  # here: few programs are judged
 
     is_missing = presence_of(patch.module).installed is False

@@ -115,7 +115,7 @@ def test_target_is_kept_as_it_is() -> None:
 
 
 def test_target_at_hand_has_no_module_to_wait_for() -> None:
-    """A patch of an object at hand waits for no import."""
+    """A patch of an object without an address waits for no import."""
     assert hookpatch.remove(Target.item({"a": 1}, "a")).module is None
 
 

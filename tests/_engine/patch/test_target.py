@@ -302,20 +302,20 @@ def test_address_inside_a_key_that_cannot_be_read_is_refused() -> None:
 
 
 def test_object_given_as_an_address_is_refused() -> None:
-    """The message says how to address an object at hand."""
+    """The message says how to address an object without an address."""
     with pytest.raises(TargetSyntaxError) as caught:
         hookpatch.remove(["a", "b"])  # type: ignore[arg-type]  # what is tested
     assert str(caught.value) == (
-        "target '['a', 'b']' is a list, not text; for an object at hand take hookpatch.Target.attribute(owner, name) "
-        f"or hookpatch.Target.item(mapping, key); {FORMS}"
+        "target '['a', 'b']' is a list, not text; for an object without an address take "
+        f"hookpatch.Target.attribute(owner, name) or hookpatch.Target.item(mapping, key); {FORMS}"
     )
 
 
-# --- objects at hand
+# --- objects without an address
 
 
 class Machine:
-    """A class for an object at hand."""
+    """A class for an object without an address."""
 
     speed = 1
 
@@ -347,7 +347,7 @@ def test_item_of_a_mapping_at_hand_is_a_target() -> None:
 
 
 def test_attribute_at_hand_is_patched() -> None:
-    """A patch of an attribute of an object at hand holds for the block."""
+    """A patch of an attribute of an object without an address holds for the block."""
     machine = Machine()
     with hookpatch.active(hookpatch.replace(Target.attribute(machine, "speed"), 2)):
         assert (machine.speed, Machine.speed) == (2, 1)

@@ -21,9 +21,9 @@ def test_site_that_another_thread_is_about_to_change_can_be_looked_at() -> None:
             return "o"
 
     site = site_at(resolve(Target.attribute(Owner, "run"), None, "a test"))
-    assert (site.layers, site.stood, site.original, site.stands) == ((), [_slot.ABSENT] * 2, *[_slot.ABSENT] * 2)
+    assert (site.layers, site.known_values, site.original, site.value) == ((), [_slot.ABSENT] * 2, *[_slot.ABSENT] * 2)
     with hookpatch.active(hookpatch.wrap(Target.attribute(Owner, "run"), tagged("p"))):
-        assert site.original is site.stood[0]
+        assert site.original is site.known_values[0]
         assert len(site.layers) == 1
 
 

@@ -1,1 +1,1 @@
-"""The layers of patches over a value: what each does, gives, counts, and where each lies."""
+"""The layers of patches over a value: the effect, the arguments, the calls and the order of each."""

@@ -39,7 +39,7 @@ class Only(Protocol):
         """Return True for an object with the layer in effect."""
 
     def is_for(self, value: Any) -> bool:
-        """Return True for an object with the patch in effect, in whatever slot the layer for the object lies."""
+        """Return True for an object with the patch in effect, whichever slot has the layer for the object."""
 
     def covers(self, other: Any) -> bool:
         """Return True if the layer is in effect for all objects of another ``Only``."""
@@ -76,8 +76,8 @@ class Layer:
     Attributes:
         owner: the plugin or the block, in words for messages.
         wraps: True for a layer that runs around calls, False for a layer that puts a value into the slot.
-        rank: session and place: the order without ``before`` and ``after``; the greater lies outside. A third number
-            puts the layer outside of all layers without.
+        rank: session and place: the order without ``before`` and ``after``; the greater is the outer layer. A third
+            number puts the layer outside of all layers without.
         ended: True when the layer passes through for good.
         is_left_out: True while the layer does not fit the value below.
         call: the wrapper to run at each call.
@@ -257,8 +257,8 @@ class Layer:
         self._beside = among.layers, place
         if self._injector is None or not (given := among.given_outside(self, place)):
             return self.call
-        # A running call may carry the argument of an outer layer that has ended meanwhile: the layers between left the
-        # argument alone. This layer leaves the argument alone, too, if another outer layer gives the same parameter.
+        # A running call may have the argument of an outer layer that has ended since: the layers between left the
+        # argument unchanged. This layer keeps the argument, too, if another outer layer gives the same parameter.
         count, ended = among.count(place), dict[_Key, Test]()
         for came_at, layer in among.compared(() if self._left is None else self._left[0])[1]:
             if came_at < count and layer._left is not None:
@@ -272,7 +272,7 @@ class Layer:
         return self._gated(self._injector(outside))
 
     def _ended(self, among: Among[Layer]) -> dict[_Key, Test]:
-        """Return the values that ended outer layers have injected and that running calls may carry, the latest last."""
+        """Return the values that ended outer layers have injected and running calls may still have, the latest last."""
         if self._left is None:
             return {}
         givers, count, ended = self._left

@@ -198,7 +198,7 @@ class _Rivals:
             self._by_value.setdefault(_kind(layer.patch.change[name]), []).append(number)
 
     def is_outside(self, place: int) -> bool:
-        """Return True if a layer lies outside of a place."""
+        """Return True if a layer is outside of a place."""
         return bool(self._places) and self._places[0] < place
 
     def outside(self, layer: Rival, place: int) -> tuple[list[Test], list[_Gate]]:

@@ -1,4 +1,4 @@
-"""Tell by the order of the imports whether a module can have copied a value from another distribution."""
+"""Compare the order of imports: a module can have copied a value only from a distribution imported earlier."""
 
 from __future__ import annotations
 

@@ -256,7 +256,7 @@ class _Module:
     def _compare_c_code(self, note: OwnerNote) -> None:
         """Put the former values of a module or class of C code into the notes: Python code there was set later.
 
-        New names stand behind all other names.
+        New names come after all other names.
         """
         origins = {
             name: origin_of(value) if is_code(value) or is_object(value) else Origin()
