@@ -20,7 +20,7 @@ from functools import partial
 from inspect import isfunction
 from pathlib import Path
 from random import Random
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, Final, Literal, TypeAlias
 
 import hookpatch
@@ -56,6 +56,7 @@ limit = 1_000_000
 table = {"first": run, "second": other, "third": run}
 """
 PLACES: Final[list[tuple[Any, str]]] = []  # owners and names of further attributes to be restored
+_SOON: Final = 60  # events, about as many as clear up after an interrupt
 PATIENCE: Final = 5.0  # seconds that a block in another thread may take
 
 
@@ -206,8 +207,15 @@ def _drop() -> None:
     hookpatch.active(*_TWO).open()
 
 
-def _drop_entered_before() -> None:
-    hookpatch.active(_TWO[0]).__enter__()
+def _dropped_before() -> tuple[Callable[[], object], Callable[[], object]]:
+    """Return the work of dropping a session unclosed, of a patch applied before: in a fork the first block is slow."""
+
+    def work() -> None:
+        hookpatch.active(_TWO[0]).__enter__()
+
+    work()
+    work()
+    return work, _nothing
 
 
 def _imported_anew() -> None:
@@ -308,7 +316,7 @@ def works() -> dict[str, Work]:
         Work("report", lambda: _in_open_session(hookpatch.report), _run_and_limit_are_on),
         Work("the end under a kept wrapper", _kept_over_a_value, _run_and_kept_are_on),
         Work("finalizer", lambda: (_drop, _nothing), _run_and_limit_are_on),
-        Work("finalizer, a patch applied before", lambda: (_drop_entered_before, _nothing), _run_is_on),
+        Work("finalizer, a patch applied before", _dropped_before, _run_is_on),
     ]
     return {work.name: work for work in pieces}
 
@@ -423,6 +431,53 @@ class _Points:
         return self._trace
 
 
+class _Two:
+    """Raise the signal at an event of a piece of work, and again so many events later.
+
+    An event is a call, or the return of C code: there Python looks for signals. The second interrupt may come while
+    hookpatch clears up after the first, or in the next run of the work, in which hookpatch looks.
+    """
+
+    def __init__(self, first: int, second: int) -> None:
+        self.count = 0  # events since the last interrupt
+        self.places: list[str] = []
+        self._numbers: Final = [first, second]
+
+    def run(self, body: Callable[[], object]) -> str:
+        """Run a piece of work, and again until the second interrupt; return the outcome."""
+        sys.setprofile(self._count)
+        try:
+            outcome = outcome_of(body)
+            while len(self.places) == 1 and outcome in ("ended", "interrupted"):
+                outcome = outcome_of(body)
+        finally:
+            sys.settrace(None)
+            sys.setprofile(None)
+        return outcome
+
+    def _count(self, frame: FrameType, event: str, _: object) -> None:
+        is_ours = frame.f_code.co_filename != __file__ and not frame.f_code.co_filename.startswith("<frozen importlib")
+        if not is_ours or event not in ("call", "c_return"):
+            return
+        self.count += 1
+        if self.count != self._numbers[len(self.places)]:
+            return
+        self.count = 0
+        self.places.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+        sys.setprofile(None)
+        if len(self.places) == 1:  # Python ends a profile with an error: the next traced event begins it anew
+            sys.settrace(self._begin_anew)
+            caller: FrameType | None = frame
+            while caller is not None:
+                caller.f_trace = self._begin_anew
+                caller = caller.f_back
+        signal.raise_signal(signal.SIGUSR1)
+
+    def _begin_anew(self, frame: FrameType, event: str, _: object) -> None:
+        sys.settrace(None)
+        sys.setprofile(self._count)
+
+
 @dataclass
 class Result:
     """The result of interrupts at the points of a piece of work: the number of points, and problems with places."""
@@ -498,6 +553,28 @@ def sweep(work: Work, unit: Unit = "line", most: int | None = None) -> Result:
     for number in range(1 + len(work.name) % step, total + 1, step):
         _, place, problem = in_child(partial(tried, number)).split("|", 2)
         result.points += 1
+        if problem:
+            result.problems.setdefault(problem, []).append(place)
+    return result
+
+
+def twice(work: Work, times: int, seed: int = 1) -> Result:
+    """Interrupt a piece of work twice, at random events: half of the second interrupts come soon after the first."""
+    before, choose = _ready(work), Random(seed)
+
+    def tried(first: int, second: int) -> str:
+        body, end = work.begin()
+        two = _Two(first, second)
+        outcome = two.run(body)
+        hookpatch.report()  # the second interrupt may leave half of the patches to this look
+        problems = _left_behind(work, end, before, outcome)
+        return f"{two.count}|{' and '.join(two.places)}|{', '.join(problems)}"
+
+    total = int(in_child(partial(tried, 0, 0)).partition("|")[0])
+    result = Result(times, {})
+    for number in range(times):
+        second = choose.randint(1, total if number % 2 else min(total, _SOON))
+        _, place, problem = in_child(partial(tried, choose.randint(1, total), second)).split("|", 2)
         if problem:
             result.problems.setdefault(problem, []).append(place)
     return result

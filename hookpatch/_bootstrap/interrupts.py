@@ -76,7 +76,7 @@ class Begun:
         return self.frame is not None
 
 
-# The user of the fast path: the frame, the traveller, and the ending entrance, None for a beginning entrance.
+# The user of the fast path: the frame, the traveller, and the entrance that begins or ends.
 # GIL: taken by ``setdefault`` and left by ``del``, in one operation each.
 fast_path: Final[dict[None, tuple[FrameType, Traveller, object]]] = {}
 
@@ -110,15 +110,14 @@ def wait_for_fast_path(lock: Turn | None = None, until: float | None = None) -> 
 
 def _mend(entry: tuple[FrameType, Traveller, object]) -> None:
     """Finish an interrupted act on the fast path; one thread at a time, so no thread removes a later entry."""
-    frame = sys._getframe()
-    if not _mending.acquire_for(frame, goes_first=True):
+    if not _mending.acquire_for(sys._getframe(), goes_first=True):  # a frame in its own variable would live on
         return
     try:
         if fast_path.get(None) is entry:
             entry[1].finish(entry[2])
             del fast_path[None]
     finally:
-        _mending.release_for(frame)
+        _mending.release_for(sys._getframe())
 
 
 def take_fast_path(frame: FrameType, traveller: Traveller) -> bool:
@@ -264,7 +263,7 @@ class Turn:
     def belongs_to_thread(self) -> bool:
         """True if this thread has the lock."""
         last = self._holder()
-        if last.frame is not None:
+        if last.frame is not None and not last.is_interrupted():
             return last.thread == get_ident()
         entry = fast_path.get(None)
         return entry is not None and entry[1].needs(self) and _is_of_this_thread(entry[0])

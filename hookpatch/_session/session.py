@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Container, Sequence
-from functools import partial, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast, final
 from weakref import ref
 
@@ -12,7 +12,7 @@ from hookpatch._bootstrap import imports, interrupts
 from hookpatch._session import task
 from hookpatch._session.ledger import Entry
 from hookpatch._session.span.closing import ClosingSession
-from hookpatch._session.span.leftovers import do_or_postpone, look_again, opened
+from hookpatch._session.span.leftovers import do_or_postpone, look_again, note_dead, opened
 from hookpatch.errors import NeverOpenedWarning, SessionError, warn
 
 if TYPE_CHECKING:
@@ -87,7 +87,6 @@ class Session(ClosingSession):
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return a function with the patches in effect during each call."""
         self._may_stay_new = True  # each call enters the session
-        forget = self._forget_call
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise SessionError(
                 f"active() cannot decorate the generator {function.__qualname__}: patches would stay on while the "
@@ -98,7 +97,7 @@ class Session(ClosingSession):
             @wraps(function)
             async def patched_coroutine(*args: P.args, **kwargs: P.kwargs) -> Any:
                 call = _Call()
-                entrance = ref(call, forget)
+                entrance = ref(call, note_dead)
                 try:
                     if not self._enter_again(entrance):
                         self._enter(entrance)
@@ -117,7 +116,7 @@ class Session(ClosingSession):
         @wraps(function)
         def patched(*args: P.args, **kwargs: P.kwargs) -> R:
             call = _Call()
-            entrance = ref(call, forget)
+            entrance = ref(call, note_dead)
             try:
                 if not self._enter_again(entrance):
                     self._enter(entrance)
@@ -128,15 +127,10 @@ class Session(ClosingSession):
                 raise
             if not self._leave_again(entrance):
                 self._close(True, entrance)
-            del entrance  # before ``call`` is dropped: else ``_forget_call`` would run
+            del entrance  # before ``call`` is dropped: else the reference would note the death
             return result
 
         return patched
-
-    def _forget_call(self, entrance: object, is_ending: Callable[[], bool] = imports.is_ending) -> None:
-        """End the entrance of a call of a decorated function: an interrupt kept the call from doing so."""
-        if entrance in self._entrances and not is_ending():
-            do_or_postpone(partial(self._give_up, entrance))
 
     # --- asked while open
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -31,6 +33,50 @@ def test_interrupt_leaves_nothing_behind(most: int) -> None:
 def test_interrupt_leaves_nothing_behind_with_torch() -> None:
     """With torch and multiprocessing imported, the patches that these need are restored as well."""
     assert len(_rows(30, "--torch")) > 5
+
+
+@pytest.mark.skipif(sys.gettrace() is not None, reason="a debugger or a coverage tool traces already")
+@pytest.mark.parametrize("name", ["finalizer, a patch applied before", "two patches applied before, inherit"])
+def test_second_interrupt_while_the_first_is_cleared_up(name: str, tmp_path: Path) -> None:
+    """After two interrupts the next look restores all. Before, of 3,022 pairs 164 were bad, all in os.environ."""
+    script = f"""
+from pathlib import Path
+from interrupts import twice, works, write_vendor
+write_vendor(Path({str(tmp_path)!r}))
+print(twice(works()[{name!r}], 120).problems)
+"""
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    completed = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+    assert completed.stdout == "{}\n", completed.stdout + completed.stderr
+
+
+@pytest.mark.skipif(sys.getprofile() is not None, reason="a profiler profiles already")
+@pytest.mark.filterwarnings("ignore::hookpatch.errors.NeverOpenedWarning")  # of the interrupted session
+def test_session_dropped_after_an_interrupt_is_closed(write_module: Callable[[str, str], Path]) -> None:
+    """The look after an interrupt on the fast path leaves no frame that keeps the next session alive."""
+    write_module("vendor", "def run(): return 'original'")
+    vendor = importlib.import_module("vendor")
+    original, patch = vendor.run, hookpatch.replace("vendor:run", lambda: "patched")
+
+    def at_fast_path(frame: FrameType, event: str, _: object) -> None:
+        if event == "c_return" and frame.f_code.co_name == "_enter_again":
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    with hookpatch.active(patch, children="local"):
+        pass
+    gc.disable()
+    try:
+        sys.setprofile(at_fast_path)
+        with pytest.raises(KeyboardInterrupt), hookpatch.active(patch, children="local"):
+            pass
+        with pytest.warns(ResourceWarning, match="dropped unclosed"):
+            hookpatch.active(patch, children="local").open()
+        assert vendor.run is original
+    finally:
+        sys.setprofile(None)
+        gc.enable()
 
 
 @pytest.mark.skipif(sys.gettrace() is not None, reason="a debugger or a coverage tool traces already")
@@ -77,5 +123,6 @@ def _rows(most: int, *options: str) -> list[str]:
     rows = [line.strip("| ").split(" | ") for line in completed.stdout.splitlines()[2:]]
     assert completed.returncode == 0, completed.stdout + completed.stderr
     for _, *cells in rows:
-        assert all(cell.startswith("0 of ") and int(cell.split()[-1]) >= min(most // 2, 6) for cell in cells), rows
+        tried = [cell for cell in cells if cell != "not tried"]
+        assert all(cell.startswith("0 of ") and int(cell.split()[-1]) >= min(most // 2, 6) for cell in tried), rows
     return [row[0] for row in rows]

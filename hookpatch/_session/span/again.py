@@ -38,7 +38,7 @@ class SessionAgain(OpeningSession):
     """A session that can be entered on the fast path, the first time and again.
 
     A block on the fast path writes its frame, session and entrance into ``fast_path``, which has one entry. A thread
-    that finds the entry of an interrupted frame calls ``finish``.
+    that finds the entry of an interrupted frame calls ``finish``, and again if the call was interrupted.
     """
 
     # --- a block of the user
@@ -57,46 +57,42 @@ class SessionAgain(OpeningSession):
                     return False
                 new = *new, (request.patch, preparation)
         # The frame is in no variable: a frame holding itself would keep an interrupted call alive.
-        if fast_path.setdefault(None, (sys._getframe(), self, None))[0] is not sys._getframe():
+        if fast_path.setdefault(None, (sys._getframe(), self, entrance))[0] is not sys._getframe():
             return False
+        is_open = False
         try:
-            if _is_disturbed() or not environment.enables_blocks():
-                return False
-            if new:
+            if not _is_disturbed() and environment.enables_blocks():
                 for patch, preparation in new:
                     note_first(patch, preparation)
-            if self._begin(entrance, hearers):
-                return True
-            for patch, _ in new:
-                forget_unused(patch)
-            return False
+                is_open = self._begin(entrance, hearers)
+                for patch, _ in () if is_open else new:
+                    forget_unused(patch)
         except BaseException:
-            self.finish(None)
-            for patch, _ in new:
-                forget_unused(patch)
-            raise
-        finally:
+            self.finish(entrance)  # interrupted again: the entry stays, and the next look calls ``finish``
             del fast_path[None]
+            raise
+        del fast_path[None]
+        return is_open
 
     def _leave_again(self, entrance: object) -> bool:
         """Close a session opened on the fast path; return False if the session was touched since."""
         if fast_path.setdefault(None, (sys._getframe(), self, entrance))[0] is not sys._getframe():
             return False
         try:
-            if _is_disturbed() or entrance not in self._entrances or not self.may_end_again(hearers):
-                return False
-            self._state = "closing"
-            for also in self._also:
-                if also.end_again is None or not also.end_again(self._number):
-                    self._state = "open"
-                    return False
-            self._restore_again(hearers)
-            return True
+            if is_closed := not _is_disturbed() and entrance in self._entrances and self.may_end_again(hearers):
+                self._state = "closing"
+                for also in self._also:
+                    if also.end_again is None or not also.end_again(self._number):
+                        self._state, is_closed = "open", False
+                        break
+                else:
+                    self._restore_again(hearers)
         except BaseException:
-            self.finish(entrance)
-            raise
-        finally:
+            self.finish(entrance)  # as in ``_enter_again``
             del fast_path[None]
+            raise
+        del fast_path[None]
+        return is_closed
 
     # --- on the fast path
 
@@ -189,14 +185,13 @@ class SessionAgain(OpeningSession):
     # --- after an interrupt on the fast path
 
     def finish(self, entrance: object) -> None:
-        """Restore the patches after an interrupted opening or closing on the fast path; may be called again.
-
-        ``entrance``: the ending entrance; None for an opening.
-        """
+        """Restore the patches after an interrupted opening or closing of an entrance on the fast path."""
         if self._state in ("opening", "closing"):
             self.end_again(hearers)
         elif self._is_fast and entrance in self._entrances:
             interrupts.begin(partial(self._give_up, entrance))  # still whole: the next look ends the entrance
+        for request in self._requests:
+            forget_unused(request.patch)
 
     def needs(self, lock: Turn) -> bool:
         """Return True for the lock of the session, and for the locks of the session's sites."""

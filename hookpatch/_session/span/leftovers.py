@@ -19,7 +19,9 @@ Listed: TypeAlias = tuple[ReferenceType[Any], list[Callable[[], object]], Sequen
 # By number. A dropped session closes itself; after an interrupt the next look at the patches closes it. GIL: each
 # change and each copy is one operation.
 opened: Final[dict[int, Listed]] = {}
-dead: Final[list[object]] = []  # references to collected sessions, which may have left patches
+# References to collected sessions, which may have left patches, and to calls of decorated functions, which an interrupt
+# kept from ending their entrances.
+dead: Final[list[object]] = []
 note_dead: Final = dead.append
 postponed: Final[list[_Postponed]] = []
 
@@ -61,7 +63,9 @@ def finish_interrupted() -> None:
     finish_postponed()
     while dead:
         for number, (weak, undos, parts, requests) in opened.copy().items():
-            if weak() is None:
+            if (session := weak()) is not None:
+                session.end_lost_entrances()
+            else:
                 for request in requests:
                     if (preparation := prepared(request.patch)) is not None and preparation.number == number:
                         preparation.undo(number)

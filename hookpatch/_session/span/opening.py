@@ -46,15 +46,18 @@ class OpeningSession(SessionState):
         try:
             if self._take_turn(sys._getframe()):
                 act()
-        except SessionError:  # another thread has the turn, or the restored patches received too few calls
+        except BaseException as error:
+            # SessionError: another thread has the turn, or the restored patches received too few calls.
+            if not isinstance(error, SessionError):
+                self._give_up(entrance)  # interrupted again: the operation stays, and the next look calls this
+            self._end_turn(sys._getframe(), operation)
             raise
-        except BaseException:
-            self._give_up(entrance)
-            raise
-        finally:
-            self._turn.release_for(sys._getframe())
-            interrupts.end(operation)
-            finish_postponed()
+        self._end_turn(sys._getframe(), operation)
+
+    def _end_turn(self, frame: FrameType, operation: interrupts.Operation) -> None:
+        self._turn.release_for(frame)
+        interrupts.end(operation)
+        finish_postponed()
 
     def _take_turn(self, frame: FrameType) -> bool:
         """Take the turn to open or close; return False for a call amid an opening or closing, from foreign code."""
@@ -68,12 +71,20 @@ class OpeningSession(SessionState):
         )
 
     def _give_up(self, entrance: object) -> None:
-        """End an entrance after an interrupt."""
+        """End an entrance after an interrupt; if interrupted again, the next look repeats the call."""
+        again = interrupts.begin(partial(self._give_up, entrance))
         self._take_turn(sys._getframe())
         try:
             self._leave(entrance)
         finally:
             self._turn.release_for(sys._getframe())
+        interrupts.end(again)
+
+    def end_lost_entrances(self) -> None:
+        """End the entrances of calls of a decorated function that an interrupt kept from doing so."""
+        for entrance in [*self._entrances]:
+            if isinstance(entrance, ref) and entrance() is None:
+                self._give_up(entrance)
 
     # --- opened
 
