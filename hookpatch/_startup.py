@@ -2,6 +2,8 @@
 
 The line in hookpatch.pth calls ``main``. Each start imports this file, with os and sys alone; other files are imported
 only when plugins are requested. The only file that replaces functions of the module ``site``, until site calls them.
+
+Long because a further file would slow each start.
 """
 
 from __future__ import annotations
@@ -46,9 +48,14 @@ def main(site_is_done: bool = False) -> None:
         return
     if program in ("multiprocessing.spawn", "multiprocessing.forkserver"):
         # Open blocks come with each process object; a fork server outlives the block in which the server was started.
-        environment.take_inherited()
+        environment.take_variable(environment.INHERIT)
     if program in NOT_PATCHED:
         return
+    if loader := environment.read(environment.LOADING):  # a plugin runs Python when loaded: here, too, without end
+        from hookpatch._bootstrap.stderr import of_this_process, write_line
+
+        why = f"process {loader} started this process while loading its plugins; a plugin must not run Python then"
+        return write_line(f"nothing is patched: {why}", kind="warning", speaker=of_this_process())
     if site_is_done:
         _apply()
     else:
@@ -72,19 +79,32 @@ def _apply() -> None:
         if not is_put_off:
             _open()
     except BaseException as error:  # raised here it would be a fatal error of the interpreter, without a hint at us
-        from hookpatch._bootstrap.interrupts import is_of_code
-        from hookpatch._bootstrap.stderr import EXIT_STATUS, INTERRUPTED
+        try:
+            _end_program_for(error)
+            from hookpatch._bootstrap.imports import begun
 
-        is_ctrl_c = isinstance(error, KeyboardInterrupt) and not is_of_code(error)
-        if is_ctrl_c or getattr(error, "code", None) == EXIT_STATUS:  # or the program was refused already
+            if not begun("site"):  # Python would end with a fatal error
+                raise error
+        except BaseException:  # a plugin has broken imports, or emptied the list of modules
+            text = f"{type(error).__name__}: {error}; set {environment.DISABLE}=1 to run without patches"
+            os.write(2, f"hookpatch: error: start-up failed: {ascii(text)[1:-1]}\n".encode())
+            os._exit(78)
 
-            def end_program() -> None:
-                raise SystemExit(INTERRUPTED if is_ctrl_c else EXIT_STATUS)
 
-            return _when_run(end_program)
-        message = _message(error)
-        if message is not None:
-            _refuse(message)
+def _end_program_for(error: BaseException) -> None:
+    from hookpatch._bootstrap.interrupts import is_of_code
+    from hookpatch._bootstrap.stderr import EXIT_STATUS, INTERRUPTED
+
+    is_ctrl_c = isinstance(error, KeyboardInterrupt) and not is_of_code(error)
+    if is_ctrl_c or getattr(error, "code", None) == EXIT_STATUS:  # or the program was refused already
+
+        def end_program() -> None:
+            raise SystemExit(INTERRUPTED if is_ctrl_c else EXIT_STATUS)
+
+        return _when_run(end_program)
+    message = _message(error)
+    if message is not None:
+        _refuse(message)
 
 
 def _message(error: BaseException) -> str | None:
@@ -141,6 +161,15 @@ def _end(process: int) -> None:
     """Report patches never applied or called too seldom, at the end of the program."""
     if os.getpid() != process or hasattr(sys, "last_value"):
         return  # a forked child, or a program that ended early, with an error
+    try:
+        _report_end()
+    except Exception as error:
+        from hookpatch._bootstrap.stderr import warn_of_end  # here: most starts write no message
+
+        warn_of_end(error)
+
+
+def _report_end() -> None:
     if _waiting:
         from hookpatch._bootstrap.stderr import of_this_process, write_line  # here: most starts write no message
 
@@ -190,9 +219,13 @@ def _open() -> None:
                 report_file.begin_step(f"load {', '.join(names)}")
     errors.importer = imports.fetch_ours
     try:
-        with imports.for_ourselves():
-            session = session_of_environment()
-        _session = session.open()
+        environment.set_variables({environment.LOADING: str(os.getpid())})
+        try:
+            with imports.for_ourselves():
+                session = session_of_environment()
+            _session = session.open()
+        finally:
+            environment.take_variable(environment.LOADING)
         if folder is not None:
             report_file.end_step()
         if environment.inherits():
@@ -213,9 +246,10 @@ def _open() -> None:
     if environment.counts():
         import atexit
 
-        from hookpatch._processes.receipt import write_calls
+        from hookpatch._bootstrap.stderr import call_at_end
+        from hookpatch._processes.exit import write_calls
 
-        atexit.register(write_calls, _session)
+        atexit.register(call_at_end, write_calls, _session)
 
 
 def _or_exit(open_it: Callable[[], None]) -> None:

@@ -67,7 +67,7 @@ def read_config(path: str, asked_by: str) -> Config:
         raise SettingError(asked_by, f"there is no file {path}") from None
     except OSError as error:
         raise SettingError(asked_by, f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SettingError(path, f"the file is no TOML: {error}") from None
     table = _table_of(content)
     if table is None:
@@ -87,7 +87,7 @@ def nearest_config(folder: str) -> str | None:
             content = read_given(path)
             if b"hookpatch" in content and _table_of(tomllib.loads(content.decode())) is not None:
                 return path
-        except ValueError:
+        except (ValueError, RecursionError):
             return path
         except OSError:
             pass  # no such file, or not readable

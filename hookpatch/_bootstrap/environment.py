@@ -28,6 +28,7 @@ FIRST: Final = "HOOKPATCH_FIRST"  # the id of the first process of a tree with r
 CALLS_MISSED: Final = "HOOKPATCH_CALLS_MISSED"  # the file for a program's missing calls, read by ``hookpatch run``
 AUDIT: Final = "HOOKPATCH_AUDIT"  # the file for the audit of a program, a separator, and 1 for added names, too
 ROOT: Final = "HOOKPATCH_REPORT_ROOT"  # the name of a run, in all report files of the run
+LOADING: Final = "HOOKPATCH_LOADING"  # the process that loads its plugins at this moment
 
 # What a user may set.
 NAMES: Final = (PLUGINS, OPTIONS, CONFIG, DISABLE, ON_ERROR, REPORT, REPORT_ARGUMENTS, COUNT, LOCK, ON_DRIFT, CACHE)
@@ -54,7 +55,7 @@ def read(variable: str) -> str:
 
 def unknown() -> list[str]:
     """Return the variables with the prefix of ours that hookpatch neither reads nor sets."""
-    ours = (*NAMES, FIRST, CALLS_MISSED, AUDIT, ROOT)
+    ours = (*NAMES, FIRST, CALLS_MISSED, AUDIT, ROOT, LOADING)
     return sorted(
         name
         for name in os.environ
@@ -173,9 +174,9 @@ def inherits() -> bool:
     return bool(read(INHERIT))
 
 
-def take_inherited() -> str:
-    """Remove and return the blocks handed on by the parent process: no child process inherits the blocks."""
-    return os.environ.pop(INHERIT, "")
+def take_variable(variable: str) -> str:
+    """Remove and return a variable: no child process inherits the value."""
+    return os.environ.pop(variable, "")
 
 
 def handed_on(env: Mapping[Any, Any] | None, variable: str = INHERIT) -> str:

@@ -21,6 +21,7 @@ GROUP: Final = "hookpatch"
 WAITS_FOR: Final = "hookpatch.waits_for"
 RUN_OPTIONS: Final = "hookpatch.run_options"
 LEFT: Final = "~"
+_MOST: Final = 2**20  # letters of a file: a device has no end
 
 
 class Installed:
@@ -202,12 +203,18 @@ def _names_in(folder: str) -> list[str]:
         return []  # a zip file, or a missing folder
 
 
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open a file for ``open``; as in ``files``, which few starts import."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 def _entry_points(folder: str) -> dict[str, dict[str, str]]:
     """Return the entry points of a distribution: by group, and within a group by name."""
     groups: dict[str, dict[str, str]] = {}
     try:
-        with open(os.path.join(folder, "entry_points.txt"), encoding="utf-8", errors="replace") as file:
-            text = file.read()
+        path = os.path.join(folder, "entry_points.txt")
+        with open(path, encoding="utf-8", errors="replace", opener=_open_without_waiting) as file:
+            text = file.read(_MOST)
     except OSError:
         return groups
     group: dict[str, str] = {}

@@ -7,6 +7,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Final, Literal
 
 EXIT_STATUS: Final = 78  # EX_CONFIG of sysexits.h: a requested patch cannot be applied
@@ -23,9 +24,14 @@ def write_line(*messages: object, kind: Literal["", "error", "warning"] = "", sp
     """Write a line for each message, after a name and a kind; nothing without a stderr that takes text."""
     start = f"{speaker}: {kind}: " if kind else f"{speaker}: "
     if messages and sys.stderr is not None:
-        from hookpatch.errors import one_line  # here: most processes write no message
-
-        text = "".join(f"{start}{one_line(str(message))}\n" for message in messages)
+        printable: Callable[[str], str]
+        try:
+            from hookpatch.errors import one_line  # here: most processes write no message
+        except (ImportError, OSError, RecursionError):  # files or the path are used up
+            printable = ascii
+        else:
+            printable = one_line
+        text = "".join(f"{start}{printable(str(message))}\n" for message in messages)
         try:
             _write(text)
         except UnicodeEncodeError:  # of a file that the program has put in the place of stderr
@@ -46,6 +52,20 @@ def _write(text: str) -> None:
     else:
         stream.flush()
         raw.write(text.replace("\n", os.linesep).encode(stream.encoding, "backslashreplace"))
+
+
+def call_at_end(function: Callable[..., object], *args: object) -> None:
+    """Call a function at the end of the process; an error is a line: the program may have used up anything."""
+    try:
+        function(*args)
+    except Exception as error:
+        warn_of_end(error)
+
+
+def warn_of_end(error: Exception) -> None:
+    """Write why the end of this process is not reported."""
+    why = f"{type(error).__name__}: {error}"
+    write_line(f"the end of the process is not reported: {why}", kind="warning", speaker=of_this_process())
 
 
 def refusal(why: object, speaker: str = "hookpatch") -> SystemExit:

@@ -104,8 +104,9 @@ print(json.dumps({"folders": folders, "active": module and module.__file__}))
 
 
 def _startup_files() -> Iterator[Finding]:
-    environment = {**_environment.without_ours(), _environment.PLUGINS: ","}
-    completed = subprocess.run([sys.executable, "-P", "-c", _PROBE], env=environment, capture_output=True, text=True)
+    environment = {**_environment.without_ours(), _environment.PLUGINS: ",", "PYTHONIOENCODING": "utf-8"}
+    command = [sys.executable, "-P", "-c", _PROBE]
+    completed = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", errors="replace")
     if completed.returncode or not completed.stdout:
         yield Finding("start-up", f"a new Python fails: {completed.stderr.strip()}", "correct the named fault")
         return

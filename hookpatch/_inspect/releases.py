@@ -125,10 +125,10 @@ def run_outside(command: Sequence[str], folder: str | None = None) -> subprocess
 
     A given folder becomes the current folder, and the folder's modules come before the environment's modules.
     """
-    variables = environment.without_ours()
+    variables = {**environment.without_ours(), "PYTHONIOENCODING": "utf-8"}
     if folder is not None:
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, variables.get("PYTHONPATH"))))
-    return subprocess.run(command, env=variables, cwd=folder, capture_output=True, text=True, errors="replace")
+    return subprocess.run(command, env=variables, cwd=folder, capture_output=True, encoding="utf-8", errors="replace")
 
 
 def last_line(completed: subprocess.CompletedProcess[str]) -> str:

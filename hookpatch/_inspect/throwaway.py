@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Result: TypeAlias = "str | list[Any]"  # the outcomes of an item as JSON, or why no outcome is known
 # The standard library's json is imported before the user's path is set: a file of the user may be named json.py.
 _CHILD: Final = (
-    "import json, sys; task = json.load(sys.stdin); sys.path[:] = task['path']; "
+    "import json, sys; task = json.load(sys.stdin.buffer); sys.path[:] = task['path']; "
     "from hookpatch._inspect.throwaway import main; main(task)"
 )
 

@@ -134,19 +134,20 @@ class Host:
         typed = options_of(plugin.options_type, options, name, installed.origin, making)
         missing = f"has no hookpatch_patches marked with hookpatch.hookimpl in {plugin.module.__name__}"
         hook = self._hook(plugin, "hookpatch_patches", missing)
+        patches: list[Patch] = []
         with _Asking(installed, "when asked for its patches"):
             results: list[Iterable[Patch]] = hook(options=typed)
             if not results:
                 raise _error(installed, "returns None from hookpatch_patches; yield the patches")
             if any(isinstance(result, Patch) for result in results):
                 raise _error(installed, "returns a patch from hookpatch_patches; yield the patch")
-            patches = [patch for result in results for patch in result]
-        waits_for = installed.waits_for
-        for patch in patches:
-            if not issubclass(type(patch), Patch):  # isinstance would ask the object
-                problem = f"yields {a_kind(patch)}, not a patch; yield hookpatch.wrap(...) or another verb"
-                raise _error(installed, problem)
+            for patch in (patch for result in results for patch in result):
+                if not issubclass(type(patch), Patch):  # isinstance would ask the object
+                    problem = f"yields {a_kind(patch)}, not a patch; yield hookpatch.wrap(...) or another verb"
+                    raise _error(installed, problem)  # at once: the next may never come
+                patches.append(patch)
         patches = [named for patch in patches for named in patch.written_out()]
+        waits_for = installed.waits_for
         for patch in patches:
             if waits_for and not _is_inside(str(patch.module), waits_for):
                 near = _suggest(str(patch.module).partition(".")[0], [waits_for.partition(".")[0]])

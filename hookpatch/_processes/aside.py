@@ -24,7 +24,7 @@ from hookpatch._bootstrap.json import parsed, written
 LIMIT: Final = 30.0  # seconds for a call
 # The standard library's json is imported before the user's path is set: a file of the user may be named json.py.
 _CHILD: Final = (
-    "import json, sys; task = json.load(sys.stdin); sys.path[:] = task['path']; "
+    "import json, sys; task = json.load(sys.stdin.buffer); sys.path[:] = task['path']; "
     "from hookpatch._processes.aside import main; main(task)"
 )
 

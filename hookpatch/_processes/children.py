@@ -215,7 +215,7 @@ def open_inherited() -> Callable[[], None] | None:
     import, and most programs need no wrapper. Return a function that opens blocks with patches that cannot be
     unpacked now: the modules may be beside the script, and be found when the script runs.
     """
-    inherited = environment.take_inherited()  # the blocks opened here are handed on again
+    inherited = environment.take_variable(environment.INHERIT)  # the blocks opened here are handed on again
     opener, blocks = programs.read(inherited)
     keys = {key_of(written(block["id"])): block for block in blocks}
     ended = liveness.ended(opener, keys, inherited)

@@ -15,10 +15,26 @@ from hookpatch._bootstrap import environment, imports, selection
 from hookpatch._bootstrap.stderr import of_this_process, write_line
 from hookpatch._session.ledger import Key
 from hookpatch._session.session import Session
-from hookpatch._session.shortfalls import misspelt, never_applied, overwritten, too_few_calls, too_few_matches
-from hookpatch.errors import CallsError, SettingError, for_stderr
+from hookpatch._session.shortfalls import (
+    misspelt,
+    never_applied,
+    never_called,
+    overwritten,
+    too_few_calls,
+    too_few_matches,
+)
+from hookpatch.errors import CallsError, NeverCalledWarning, SettingError, for_stderr
 
 _OFF: Final = ("waiting", "unused", "skipped", "failed")
+
+
+def write_calls(session: Session) -> None:
+    """Write the calls of a session's patches to stderr, and the required patches never called."""
+    counted = [patch for patch in session.report() if patch.calls]
+    lines = (f"{patch.target} ({patch.plugin}): {patch.calls_in_words}" for patch in counted)
+    write_line(*lines, speaker=of_this_process())
+    warnings = map(NeverCalledWarning, never_called(session.entries))
+    write_line(*map(for_stderr, warnings), kind="warning", speaker=of_this_process())
 
 
 def write_shortfalls(session: Session) -> None:

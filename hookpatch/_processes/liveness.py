@@ -30,6 +30,7 @@ class _Table:
     def __init__(self, keys: Iterable[int]) -> None:
         import mmap  # most processes hand on no block after an end
 
+        time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # refused in some containers
         file = os.memfd_create(_name(PROGRAM))
         try:
             os.truncate(file, 8 * (1 + 3 * _MANY))
@@ -93,7 +94,7 @@ def end(key: int, open_keys: Iterable[int]) -> None:
     """Note the end of a block, and other open blocks. Called under a lock, as ``begin`` is."""
     global _table
     if _table is None and _IS_POSSIBLE:
-        with suppress(OSError):  # no descriptor, no memory
+        with suppress(OSError, ImportError, ValueError):  # no descriptor, no memory, no module mmap
             _table = _Table([key, *open_keys])
     if _table is not None:
         _table.end(key)

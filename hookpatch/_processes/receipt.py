@@ -1,4 +1,4 @@
-"""Write the report file of this process, and the counts of calls on stderr.
+"""Write the report file of this process.
 
 The file is written after each change of a patch's state and after each first call. A killed process leaves a file that
 is complete up to the last change.
@@ -18,9 +18,10 @@ from typing import Any, Final, final
 
 from hookpatch._bootstrap import command_line, environment, imports, selection
 from hookpatch._bootstrap.files import FORMAT, make_folder, write_new, write_whole
-from hookpatch._bootstrap.json import written
+from hookpatch._bootstrap.interrupts import is_interrupt
+from hookpatch._bootstrap.json import written_for_all
 from hookpatch._bootstrap.program import INSTALLERS, MULTIPROCESSING, NOT_PATCHED, known_program
-from hookpatch._bootstrap.stderr import of_this_process, write_line
+from hookpatch._bootstrap.stderr import call_at_end, of_this_process, write_line
 from hookpatch._engine.site.layers import call_count
 from hookpatch._processes import starts
 from hookpatch._processes.payload import OpenBlock
@@ -29,22 +30,13 @@ from hookpatch._processes.starts import EXEC, PROCESSES, PROGRAM, Launch, Listen
 from hookpatch._session import ledger
 from hookpatch._session.ledger import Entry
 from hookpatch._session.report import PatchReport, report_of, this_process
-from hookpatch._session.session import Session, open_sessions, report, still_on
-from hookpatch._session.shortfalls import never_called
-from hookpatch.errors import NeverCalledWarning, SettingError, for_stderr
+from hookpatch._session.session import open_sessions, report, still_on
+from hookpatch.errors import SettingError
 
 _NAMED: Final = 8  # programs in a note
+_LAST: Final = 9.9e10  # seconds
 _NUMBERED: Final = ("os.posix_spawn", EXEC)  # events of programs that leave a report
 _OURS: Final = "hookpatch"  # the distribution of our own patches, requested by no user
-
-
-def write_calls(session: Session) -> None:
-    """Write the calls of a session's patches to stderr, and the required patches never called."""
-    counted = [patch for patch in session.report() if patch.calls]
-    lines = (f"{patch.target} ({patch.plugin}): {patch.calls_in_words}" for patch in counted)
-    write_line(*lines, speaker=of_this_process())
-    warnings = map(NeverCalledWarning, never_called(session.entries))
-    write_line(*map(for_stderr, warnings), kind="warning", speaker=of_this_process())
 
 
 def write_reports_in(folder: str) -> ReportFile:
@@ -72,7 +64,7 @@ class ReportFile:
         self._other_count = 0
         self._path = ""
         self._pid = 0
-        self._ppid, self._began = os.getppid(), time.time()
+        self._ppid, self._began = os.getppid(), _clock_time()
         self._has_failed = False
         self._process, self._is_fork = os.getpid(), False
         self.asks = bool(selection.asked_names())  # the program may clear the environment later
@@ -82,7 +74,7 @@ class ReportFile:
         """Write the file now, and after each change."""
         ledger.listeners.append(self._note)
         call_count.on_first_call.append(self._note_calls)
-        atexit.register(self._end)
+        atexit.register(call_at_end, self._end)
         around = {PROGRAM: _note_popen, **dict.fromkeys(PROCESSES, _start)}
         starts.listen(Listener(lambda: around.keys(), around))
         starts.call_before_start(_note_program)
@@ -102,7 +94,7 @@ class ReportFile:
         argv = command_line.for_report(argv)
         with self._lock:
             self._notice_fork()
-            self._started.append(written({"pid": pid, "argv": argv, "after": after, "is_program": is_program}))
+            self._started.append(written_for_all({"pid": pid, "argv": argv, "after": after, "is_program": is_program}))
             self.write()
 
     def started_other(self, argv: Sequence[str]) -> None:
@@ -116,7 +108,7 @@ class ReportFile:
     def replaced(self, argv: Sequence[str]) -> None:
         """Note that Python is about to run another program in this process."""
         with self._lock:
-            self.started(os.getpid(), argv, time.time())
+            self.started(os.getpid(), argv, _clock_time())
             self._started.pop()  # a further write of this process shows: the process was not replaced
 
     def note(self, problem: str) -> None:
@@ -139,39 +131,43 @@ class ReportFile:
             self.write()
 
     def write(self, ended: bool = False) -> None:
-        """Write the file anew."""
+        """Write the file anew. An error of any kind is a warning: the program may have changed what is used here."""
         with self._lock:
-            self._notice_fork()
-            process = {
-                "format": FORMAT,
-                **this_process(),
-                "ppid": self._ppid,  # noted at the start: the parent may end earlier
-                "forked": self._is_fork,
-                "root": self._root,
-                "first": self._is_first,
-                "began": self._began,
-                "written": time.time(),
-                "ended": ended,
-                "asked": selection.asked_names(),
-                "problems": [*self._step, *self._problems],
-                "notes": self._notes(),
-                "patches": [asdict(patch) for patch in self._patches.values()],
-            }
-            head = written(process, indent=2).removesuffix("\n}")
-            text = f'{{"processes": [{head},\n  "started": [{", ".join(self._started)}]\n}}]}}\n'
             try:
-                if self._path == "" or self._pid != os.getpid():
-                    if not os.path.isabs(self._folder):
-                        raise OSError("the current folder has been deleted")
-                    make_folder(self._folder)
-                    self._path, self._pid = self._written_as_new(text), os.getpid()
-                else:
-                    write_whole(self._path, text)
-            except (OSError, RecursionError) as error:  # os.makedirs calls itself for each folder of a path
+                self._write(ended)
+            except Exception as error:
+                if is_interrupt(error):
+                    raise
                 if not self._has_failed:
                     self._has_failed = True
                     path = os.path.join(self._folder, f"hookpatch-{os.getpid()}.json")
                     write_line(f"no report left at {path}: {getattr(error, 'strerror', None) or error}", kind="warning")
+
+    def _write(self, ended: bool) -> None:
+        self._notice_fork()
+        process = {
+            "format": FORMAT,
+            **this_process(),
+            "ppid": self._ppid,  # noted at the start: the parent may end earlier
+            "forked": self._is_fork,
+            "root": self._root,
+            "first": self._is_first,
+            "began": self._began,
+            "written": _clock_time(),
+            "ended": ended,
+            "asked": selection.asked_names(),
+            "problems": [*self._step, *self._problems],
+            "notes": self._notes(),
+            "patches": [asdict(patch) for patch in self._patches.values()],
+        }
+        head = written_for_all(process, indent=2).removesuffix("\n}")
+        text = f'{{"processes": [{head},\n  "started": [{", ".join(self._started)}]\n}}]}}\n'
+        if self._path != "" and self._pid == os.getpid():
+            return write_whole(self._path, text)
+        if not os.path.isabs(self._folder):
+            raise OSError("the current folder has been deleted")
+        make_folder(self._folder)
+        self._path, self._pid = self._written_as_new(text), os.getpid()
 
     def _notes(self) -> list[str]:
         if not self._others:
@@ -224,14 +220,19 @@ class ReportFile:
         if self._process == os.getpid():
             return
         self._process, self._is_fork, self._is_first = os.getpid(), True, False
-        self._ppid, self._began = os.getppid(), time.time()
+        self._ppid, self._began = os.getppid(), _clock_time()
         self._started.clear()
         self._others.clear()
         self._other_count = 0
         self._step = []
 
     def _end_with(self, util: ModuleType) -> None:
-        util.register_after_fork(self, lambda file: util.Finalize(None, file._end, exitpriority=-1000))
+        util.register_after_fork(self, lambda file: util.Finalize(None, call_at_end, (file._end,), exitpriority=-1000))
+
+
+def _clock_time() -> float:
+    """Return the time, in the range that readers of reports take: the program may have changed the clock."""
+    return min(max(0.0, time.time()), _LAST)
 
 
 def _start(wrapped: Callable[..., Any], process: Any, args: Any, kwargs: Any) -> Any:
@@ -270,7 +271,7 @@ def _note_program(launch: Launch) -> None:
         if launch.event == EXEC:
             _report_file.replaced(words)
         else:
-            _report_file.started(None, words, time.time())
+            _report_file.started(None, words, _clock_time())
 
 
 def _reporting(command: Command) -> list[str]:

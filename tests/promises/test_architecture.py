@@ -148,7 +148,7 @@ def test_a_long_file_says_why() -> None:
         ),  # help; python's own words
         (r"\bsite\.exec\w+ = ", {"_startup"}),
         (r"\bos\.exec", {"command.run._run", "_processes.starts"}),  # _starts: names an event
-        (r"\bos\._exit\(|\.fork\(", {"_engine.patch.process_end"}),  # names a call
+        (r"\bos\._exit\(|\.fork\(", {"_engine.patch.process_end", "_startup"}),  # names a call; the last resort
         (r"\._exit = ", {"_engine.patch.process_end"}),
         (r"\baddaudithook\(", {"_startup", "_processes.starts", "_inspect.audit.recorder", "_inspect.cache"}),
     ],

@@ -374,9 +374,10 @@ def test_distribution_in_the_current_folder_is_no_plugin_of_a_command(planted: E
 
 
 def test_every_attack_of_the_page_is_a_test() -> None:
-    """The table of docs/reference/attacks.md names each test of the two files, once, and no other."""
+    """The table of docs/reference/attacks.md names each test of the three files, once, and no other."""
     test_file = Path(__file__)
-    files = [test_file.read_text(), test_file.with_name("test_faults.py").read_text()]
+    others = [test_file.with_name(name).read_text() for name in ("test_faults.py", "test_hostile_plugins.py")]
+    files = [test_file.read_text(), *others]
     tests = [node.name for text in files for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
     page = (ROOT / "docs" / "reference" / "attacks.md").read_text()
     listed = re.findall(r"\| `(test_\w+)` \|$", page, re.MULTILINE)

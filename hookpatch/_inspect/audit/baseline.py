@@ -33,7 +33,7 @@ def patches_in_baseline(file: Path) -> Known:
         raise SettingError(
             "--baseline", f"{file} cannot be read: {error.strerror}; --write-baseline makes it"
         ) from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise SettingError("--baseline", f"{file} is no baseline; --write-baseline {file} makes it anew") from None
 
 
