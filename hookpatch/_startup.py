@@ -86,7 +86,8 @@ def _apply() -> None:
             if not begun("site"):  # Python would end with a fatal error
                 raise error
         except BaseException:  # a plugin has broken imports, or emptied the list of modules
-            text = f"{type(error).__name__}: {error}; set {environment.DISABLE}=1 to run without patches"
+            asked_by = f"{environment.PLUGINS}={environment.read(environment.PLUGINS)}"
+            text = f"{type(error).__name__}: {error} ({asked_by}); set {environment.DISABLE}=1 to run without patches"
             os.write(2, f"hookpatch: error: start-up failed: {ascii(text)[1:-1]}\n".encode())
             os._exit(78)
 

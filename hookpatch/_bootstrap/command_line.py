@@ -36,7 +36,7 @@ _KEY: Final = re.compile(
 
 def of_this_process() -> list[str]:
     """Return the command line of this process for a report: with the code of ``-c`` and the module of ``-m``."""
-    words = [*getattr(sys, "argv", ())]
+    words = [*map(str, getattr(sys, "argv", None) or ())]  # the program may have put paths or numbers there
     if not words or words[0] in ("", "-c", "-m"):
         words = words_of(sys.orig_argv) or words
     return for_report(words)

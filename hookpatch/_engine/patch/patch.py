@@ -381,7 +381,8 @@ def derive(target: str | Target, factory: Factory, **facts: Unpack[Facts]) -> Pa
     """Return a patch that puts ``factory(original)`` into the slot at ``target``.
 
     The factory is called after the target's module is imported, so a factory can subclass the vendor's class without
-    an import. For a class or static method and for a property, ``original`` is the descriptor.
+    an import. For a class or static method and for a property, ``original`` is the descriptor. The factory is called
+    once for each value beneath: an inner patch that comes or goes makes another value.
 
     Raises:
         TargetSyntaxError: the address cannot be read.
