@@ -25,8 +25,8 @@ class Relations:
     Args:
         needs: plugins without which this plugin is refused; needed plugins are not switched on automatically.
         conflicts: plugins that cannot be on together with this plugin.
-        before: plugins whose patches on the same site lie inside the patches of this plugin.
-        after: plugins whose patches on the same site lie outside the patches of this plugin.
+        before: plugins whose patches on the same site are inside the patches of this plugin.
+        after: plugins whose patches on the same site are outside the patches of this plugin.
 
     Raises:
         PatchError: a name is no text, or has a comma.
