@@ -1,1 +1,1 @@
-"""Write what targets are like into a lock file, and compare them with it later. Knows no layer."""
+"""Write fingerprints of targets into a lock file, and compare the targets with the file later. Imports no layer."""

@@ -69,7 +69,7 @@ class Facts(TypedDict, total=False):
         upstream: a link to the issue or change in the target's own project, or the reason for having none.
         until: the versions that no longer need the patch, such as ``"onnxsim>=1.0"``.
         required_calls: the least number of calls until an applied patch ends; only for a value that can be called.
-        check_signature: False to apply the patch although the target's signature speaks against it; needs ``why``.
+        check_signature: False to apply the patch although the target's signature does not fit; needs ``why``.
         matches: the required number of slots matched by a rule: a number, or a text, for example ``">=1"``, the default
             of a required patch.
         only: for a rule, called with each original value; the rule takes a value if the result is true. For instances,
@@ -175,7 +175,7 @@ class Patch(_SessionValues):
 
     @property
     def is_for_absent(self) -> bool:
-        """True if the patch adds a name or key, and leaves an existing one alone."""
+        """True if the patch adds a name or key, and keeps an existing value."""
         return self.add == "absent"
 
     def written_out(self) -> tuple[Patch, ...]:
@@ -345,7 +345,7 @@ def replace(
             is replaced by the text matched by a ``*`` of the target.
         add: True to add a name or key that is absent, without which the patch is refused. A name that the owner
             inherits, or may fetch by a ``__getattr__``, is not absent. ``"absent"``: add the name or key where it is
-            absent, and leave it alone where it is there.
+            absent, and keep an existing value.
         **facts: see ``Facts``.
 
     Raises:

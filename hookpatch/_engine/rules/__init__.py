@@ -1,1 +1,1 @@
-"""Law: the room finds the slots that a rule stands for. Nothing is changed, and no lazy name imported."""
+"""Law: the room finds the slots matched by a rule. It changes nothing, runs no property, imports no lazy name."""
