@@ -1,4 +1,4 @@
-"""Tell which line of a model will not survive its export: hookpatch scan, before anything is exported."""
+"""Find the lines of a model that will not survive an export: hookpatch scan, before the export."""
 
 from __future__ import annotations
 

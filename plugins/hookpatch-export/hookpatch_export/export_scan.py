@@ -1,4 +1,4 @@
-"""Tell at an export, before it runs, which lines of the model will not survive it: warnings with file and line."""
+"""Warn before each export of the lines of the model that will not survive the export, with file and line."""
 
 from __future__ import annotations
 

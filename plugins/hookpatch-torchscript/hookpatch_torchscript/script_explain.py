@@ -1,4 +1,4 @@
-"""Each call of torch.jit.script tells what it did, and a failing one what caused it and the mend."""
+"""Explain each call of torch.jit.script: what was compiled, and the cause and the remedy of a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each trace of torch.jit.trace is compared with the model on inputs other than its example; where it lies is told."""
+"""Compare each trace of torch.jit.trace with the model on inputs other than the example; report each difference."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from hookpatch_export._values.value import (
     value_of,
 )
 
-_LONGEST: Final = 64  # elements of a longer container are not told apart
+_LONGEST: Final = 64  # elements of a longer container are not distinguished
 
 
 def as_sequence(value: Value) -> Seq:

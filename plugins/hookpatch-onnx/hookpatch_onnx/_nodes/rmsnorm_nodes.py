@@ -28,7 +28,7 @@ def put_norm(
 ) -> Sequence[ir.Value]:
     """Put the node of an RMSNorm into the model; return the output of the node.
 
-    In half precision the node computes in the same dtype as torch: if torch rounds after scaling, the node stands
+    In half precision the node computes in the same dtype as torch: if torch rounds after scaling, the node is
     between two casts.
 
     Args:

@@ -48,5 +48,5 @@ def run_twice(folder: str, run: Any) -> int:
     except HookpatchError as error:
         if not status:
             raise
-        run.write_line(str(error))  # the status tells of the program
+        run.write_line(str(error))  # the status is that of the program
     return status

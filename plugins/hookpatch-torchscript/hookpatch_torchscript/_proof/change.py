@@ -43,7 +43,7 @@ class Change:
 
 def changed(file: str, change: Change) -> str:
     """Return the text of a file after a change."""
-    lines = [*linecache.getlines(file), ""]  # an insertion may stand behind the last line
+    lines = [*linecache.getlines(file), ""]  # an insertion may come after the last line
     for span in sorted(change.spans, reverse=True):
         before, after = lines[span.line - 1][: span.column], lines[span.end_line - 1][span.end_column :]
         lines[span.line - 1 : span.end_line] = [before + span.text + after]

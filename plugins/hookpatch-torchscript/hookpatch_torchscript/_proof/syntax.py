@@ -110,7 +110,7 @@ def with_index(site: Site) -> Iterator[Change]:
 
 
 def guarded(site: Site) -> Iterator[Change]:
-    """Leave a call out of TorchScript whose result nobody uses: a print, a log."""
+    """Leave a call out of TorchScript whose result is not used: a print, a log."""
     if isinstance(site.statement, ast.Expr) and isinstance(site.statement.value, ast.Call):
         text = ast.unparse(site.statement)
         pad = " " * (site.statement.col_offset + 4)

@@ -87,7 +87,7 @@ def _recorded(
     if user is not None:
         explanation.called_at = line_at(user.f_code.co_filename, user.f_lineno)
     # Whenever a session opens or closes, hookpatch clears TorchScript's stores: compiled code may have been patched.
-    # Nobody compiles the functions that these patches change, so the stores are restored.
+    # The functions changed by these patches are never compiled, so the stores are restored.
     put_back = kept_types()
     store = getattr(torch.jit._recursive, "concrete_type_store", None)
     recorder = Recorder(obj, explanation, store, failure_of)

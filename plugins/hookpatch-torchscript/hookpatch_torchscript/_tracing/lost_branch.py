@@ -35,7 +35,7 @@ class LostBranches:
             return None
         try:
             branch = self._parting(variant)
-        except Exception:  # an error of the scan itself; the disagreement stands without a line
+        except Exception:  # an error of the scan itself; the disagreement is reported without a line
             return None
         if branch is None:
             return None

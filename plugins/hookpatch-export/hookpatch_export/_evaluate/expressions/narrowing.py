@@ -52,7 +52,7 @@ def _narrow(variables: dict[str, Value], test: ast.expr, outcome: bool) -> None:
 
 
 def _of_kind(value: Value, kind: str, outcome: bool) -> Value:
-    """Keep the alternatives that have a class, or the others, as far as the name of the class tells."""
+    """Keep the alternatives that have a class, or the others, as far as the name of the class decides."""
 
     def fits(alternative: Value) -> bool:
         match alternative:
