@@ -50,7 +50,7 @@ def plugin_files(name: str, distribution: str, apply: str, answer: Mapping[str, 
         elif path == "README.md":
             text = f"# {distribution}\n\nWhat `{apply}` does, as the hookpatch plugin `{name}`.\n"
         elif path == "pyproject.toml" and len(packages) > 1:
-            text = text[: text.index("# The package that has TARGET")] + text[text.index("[tool.hatch") :]
+            text = "\n\n".join(part for part in text.split("\n\n") if "hookpatch.waits_for" not in part)
         yield path, text
 
 
