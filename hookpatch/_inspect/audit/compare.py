@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
@@ -11,11 +11,11 @@ from hookpatch._engine.patch.describe import PLAIN, describe
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.item import ItemSlot
-from hookpatch._engine.slots.slot import ABSENT, Slot, inner
+from hookpatch._engine.slots.slot import ABSENT, Slot
 from hookpatch._engine.source.location import in_words
 from hookpatch._inspect.audit.finding import AuditFinding
 from hookpatch._inspect.audit.hooks import hooks
-from hookpatch._inspect.audit.kinds import DESCRIPTORS, OF_PYTHON, is_code, is_movable, is_object, name_of
+from hookpatch._inspect.audit.kinds import DEFINED, OF_PYTHON, is_code, is_movable, is_object, name_of
 from hookpatch._inspect.audit.origin import (
     PYTHON,
     Origin,
@@ -23,16 +23,27 @@ from hookpatch._inspect.audit.origin import (
     distribution_of,
     is_foreign,
     of_module,
+    of_place,
     origin_of,
     version_of,
 )
+from hookpatch._inspect.audit.own_stores import OwnStores
 from hookpatch._inspect.audit.probable import AuthorByTime, author_of_removal
-from hookpatch._inspect.audit.snapshot import Change, EntryChange, Snapshot, Unknown, module_of_class, names_of_module
-from hookpatch._inspect.slot.foreign import wrapping
+from hookpatch._inspect.audit.snapshot import (
+    Change,
+    EntryChange,
+    Snapshot,
+    Unknown,
+    code_of,
+    function_in,
+    holders,
+    module_of_class,
+    names_of_module,
+    submodule_noted,
+)
+from hookpatch._inspect.slot.foreign import layers_over
 
-_DEFINED: Final = (type, FunctionType, BuiltinFunctionType, ModuleType, *DESCRIPTORS)
 _OF_PROTOCOLS: Final = "_no_init_or_replace_init"  # typing exchanges this method at the first call
-_MOST_LAYERS: Final = 20
 
 
 @final
@@ -55,6 +66,7 @@ class Comparison:
         self._when: Final = when
         self._everything: Final = everything
         self._sites: Final = our_sites()
+        self._stores: Final = OwnStores(snapshot, self._home)
         self._layers: Final = {site.slot.key: site.layers for site in self._sites}
 
     def findings(self) -> list[AuditFinding]:
@@ -62,19 +74,26 @@ class Comparison:
         entries = [*self.entries()] if self._everything else []  # first: a look at sources fills dictionaries
         changed = [(change, kind) for change, kind, _ in self.patches()]
         originals = {id(change.before): change.before for change, _ in changed if is_code(change.before)}
-        stale = self._stale(originals)
-        findings = {}
+        stale = holders(originals)
+        findings, homes = {}, {}
         for change, kind in changed:
             target = self._address(change.owner, change.name)
+            homes[target] = ABSENT if self._everything else self._home(change.owner).distribution or ABSENT
             findings[target, kind] = self._finding(change, kind, target, stale.get(id(change.before), []))
         for finding in [*self._swapped(), *self._exchanged_modules(), *map(self._of_entry, entries), *hooks()]:
             findings.setdefault((finding.target, finding.kind), finding)
         completed = map(AuthorByTime(findings.values()).completed, findings.values())
-        return sorted(completed, key=lambda finding: finding.target)
+        foreign = (
+            found
+            for found in completed
+            if not (found.probable and found.distribution == homes.get(found.target, ABSENT))
+        )
+        return sorted(foreign, key=lambda finding: finding.target)
 
     def patches(self) -> list[tuple[Change, str, str]]:
         """Return each changed slot with the kind and the address."""
         changes = {(id(change.owner), change.name): change for change in [*self._patched_slots(), *self._living()]}
+        changes = {key: submodule_noted(change) for key, change in changes.items()}
         return [
             (change, kind, self._address(change.owner, change.name))
             for change in changes.values()
@@ -105,15 +124,15 @@ class Comparison:
         if before is ABSENT:
             return self._kind_of_added(owner, name, after, is_class)
         if after is ABSENT:
-            return "removed" if issubclass(type(before), _DEFINED) or self._everything else None
-        if self._is_of_itself(owner, before, after):
+            return "removed" if issubclass(type(before), DEFINED) or self._everything else None
+        if self._is_of_itself(owner, before, after) or self._stores.is_import_at_last(owner, name, before, after):
             return None
         if type(before) is Unknown:
             return "replaced"
         if is_code(before):
             return None if name_of(before) == _OF_PROTOCOLS else "replaced"
-        if before is None and not self._everything:
-            return None  # a value that the module makes at the first use
+        if before is None and not self._everything:  # mostly a value that the module makes at the first use
+            return "replaced" if self._stores.is_from_outside(owner, name, after) else None
         if issubclass(type(before), ModuleType) or self._everything:
             return "replaced"
         if type(after) is not type(before) and is_object(before) and is_object(after):
@@ -146,9 +165,19 @@ class Comparison:
 
     def _origin(self, owner: Any, before: Any, after: Any) -> Origin:
         """Return where a value was defined; a foreign function in a decorator of the owner is the value."""
+        if (by_code := self._author_of_code(after)) is not None:
+            return by_code
         home, origin, inside = self._home(owner), origin_of(after, before), decorated(after)
         is_inside = origin.distribution == home.distribution and inside is not before
         return origin_of(inside) if is_inside and is_foreign(origin_of(inside), home) else origin
+
+    def _author_of_code(self, value: Any) -> Origin | None:
+        """Return the origin of the statement that set the code of a function, if the code is in no file; else None."""
+        function = function_in(value)
+        if function is None or code_of(function).co_filename[:1] != "<":
+            return None
+        place = self._snapshot.place_of_code(function)
+        return None if place is None else of_place(place)
 
     def _is_patch_of_hookpatch(self, change: Change) -> bool:
         return AttributeSlot(change.owner, change.name).key in self._layers
@@ -160,7 +189,7 @@ class Comparison:
         if not origin.is_known and not is_removed:
             origin = Origin(self._home(owner).distribution) if self._everything else origin
         key = id(owner), name
-        layers, undo = _beneath(after, before, AttributeSlot(owner, name))
+        layers, undo = layers_over(before, after, AttributeSlot(owner, name))
         return AuditFinding(
             target,
             kind,
@@ -222,7 +251,7 @@ class Comparison:
             "code",
             None if code is None else f"code at {code.co_filename}:{code.co_firstlineno}",
             f"code at {function.__code__.co_filename}:{function.__code__.co_firstlineno}",
-            **self._author_fields(slot, origin_of(function.__code__)),
+            **self._author_fields(slot, self._author_of_code(function) or origin_of(function.__code__)),
             assigned_at=place,
             layers=1,
             undo=None if code is not None else "session",
@@ -263,15 +292,6 @@ class Comparison:
         slot = ItemSlot(mapping, key) if type(key) in PLAIN else None  # any other key would be hashed
         return AuditFinding(target, "entry", old, new, **self._author_fields(slot, origin))
 
-    def _stale(self, originals: dict[int, Any]) -> dict[int, list[tuple[int, str, str]]]:
-        """Return, by the id of an original, the module names that hold the original: owner's id, name, address."""
-        names_by_id: dict[int, list[tuple[int, str, str]]] = {}
-        for module_name, module in imports.modules():
-            for name, value in [*names_of_module(module).items()]:
-                if id(value) in originals:
-                    names_by_id.setdefault(id(value), []).append((id(module), name, f"{module_name}:{name}"))
-        return names_by_id
-
 
 def _in_address(key: Any) -> str:
     """Return a key as in an address: a plain value as in Python, a class by its address, any other key in words."""
@@ -282,16 +302,3 @@ def our_sites() -> Sequence[Any]:
     """Return the sites of hookpatch with layers; imports no part of the engine."""
     sites: Any = imports.loaded("hookpatch._engine.site.sites")
     return [] if sites is None else sites.patched()
-
-
-def _beneath(after: Any, before: Any, slot: Slot) -> tuple[int, str | None]:
-    """Return the number of wrappers over the original, 0 without the original beneath, and the way of the undo."""
-    value, undo = after, None
-    for count in range(1, _MOST_LAYERS):
-        if value is ABSENT or (wrapper := wrapping(value, slot)) is None:
-            return 0, None
-        undo = undo or ("mock" if "mock" in wrapper.kind else "__wrapped__")
-        value = wrapper.below
-        if value is before or inner(value) is inner(before):
-            return count, undo
-    return 0, None

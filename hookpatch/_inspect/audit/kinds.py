@@ -9,6 +9,7 @@ from hookpatch._engine.slots.slot import ABSENT, along_mro, inner
 
 _name_of_class: Final[Any] = type.__dict__["__name__"].__get__
 DESCRIPTORS: Final = (staticmethod, classmethod, property)
+DEFINED: Final = (type, FunctionType, BuiltinFunctionType, ModuleType, *DESCRIPTORS)
 # Names that Python rewrites at any time, or that a module writes about itself.
 OF_PYTHON: Final = frozenset(
     [

@@ -6,10 +6,8 @@ import os
 import re
 import sys
 import sysconfig
-from contextlib import suppress
 from functools import cache, lru_cache, partial, partialmethod
-from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlparse
 
@@ -20,6 +18,8 @@ from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro, inner
 from hookpatch._inspect.audit.snapshot import module_of_class, names_of_module
 
 PYTHON: Final = "Python"  # the standard library, in place of a distribution
+# The program may have replaced these, even under names of this module: no value is read under its name.
+_KEPT: Final = (open, os.listdir, os.path.realpath)
 _LIBRARY: Final = [os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "platstdlib")]
 _FOLDERS: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _MAKERS: Final = (PYTHON, "wrapt", "decorator", "pluggy")  # distributions with makers of wrappers
@@ -76,6 +76,9 @@ def origin_of(value: Any, original: Any = ABSENT, depth: int = _DEPTH) -> Origin
         return of_module(names_of_module(value).get("__name__"), value)
     if kind in PLAIN or kind in (list, dict, tuple, set, frozenset, object):
         return Origin()
+    if kind is BuiltinFunctionType and value.__module__ is None:  # a bound method of C code
+        owner = value.__self__
+        return of_module(module_of_class(owner if issubclass(type(owner), type) else type(owner)))
     if isinstance(along_mro(kind, "_self_wrapper"), KEPT):
         wrapper = AttributeSlot(value, "_self_wrapper").read()
         if wrapper is not ABSENT and depth:
@@ -125,6 +128,12 @@ def _of_file(file: str, line: int | None = None) -> Origin:
     return Origin(distribution_of(file), file, line)
 
 
+def of_place(place: str) -> Origin:
+    """Return the origin of a statement, written as ``file:line``."""
+    file, _, line = place.rpartition(":")
+    return _of_file(file, int(line))
+
+
 def of_module(name: Any, module: ModuleType | None = None) -> Origin:
     """Return where a module was defined."""
     if type(name) is not str:
@@ -145,7 +154,7 @@ def distribution_of(file: str) -> str | None:
     """Return the distribution that lists a file in its RECORD, ``PYTHON`` for the standard library; None if neither."""
     if file[:1] == "<":
         return PYTHON if file.startswith("<frozen ") else None
-    path = os.path.realpath(file)
+    path = _real(file)
     if not any(folder in path for folder in _FOLDERS):
         if any(path.startswith(library) for library in _LIBRARY):
             return PYTHON
@@ -158,7 +167,7 @@ def distribution_of(file: str) -> str | None:
 
 @lru_cache(maxsize=1)
 def _folders() -> list[str]:
-    real = {os.path.realpath(folder or ".") + os.sep for folder in sys.path}
+    real = {_real(folder or ".") + os.sep for folder in sys.path}
     return sorted(real, key=len, reverse=True)
 
 
@@ -166,10 +175,9 @@ def _folders() -> list[str]:
 def _records(folder: str) -> dict[bytes, str]:
     """Return the name of the distribution of each file in a folder, by the RECORD of the distributions."""
     distributions: dict[bytes, str] = {}
-    for info in sorted(Path(folder).glob("*.dist-info"), reverse=True):  # of two owners the first counts
-        record = info / "RECORD"
-        if record.is_file():
-            files = [line.partition(b",")[0] for line in record.read_bytes().replace(b'"', b"").splitlines()]
+    for info in sorted(_infos(folder), reverse=True):  # of two owners the first counts
+        if record := _content(f"{info}/RECORD"):
+            files = [line.partition(b",")[0] for line in record.replace(b'"', b"").splitlines()]
             distributions.update(dict.fromkeys(files, _distribution_name(info)))
     return distributions
 
@@ -179,13 +187,11 @@ def _editable() -> list[tuple[str, str]]:
     """Return the folder of each distribution that is installed editable, and its name."""
     folders = []
     for folder in _folders():
-        for link in Path(folder).glob("*.dist-info/direct_url.json"):
-            text = link.read_text(encoding="utf-8")
+        for info in _infos(folder):
+            text = _content(f"{info}/direct_url.json").decode()
             if '"editable": true' in text or '"editable":true' in text:
                 url = text.partition('"url"')[2].partition('"')[2].partition('"')[0]
-                folders.append(
-                    (os.path.realpath(unquote(urlparse(url).path)) + os.sep, _distribution_name(link.parent))
-                )
+                folders.append((_real(unquote(urlparse(url).path)) + os.sep, _distribution_name(info)))
     return sorted(folders, reverse=True)
 
 
@@ -214,22 +220,42 @@ def _normal(name: str) -> str:
     return _SEPARATORS.sub("-", name).lower()
 
 
-def _distribution_name(info: Path) -> str:
+def _distribution_name(info: str) -> str:
     """Return the name of a distribution as its metadata writes it, and note its version and requirements.
 
     Works without importlib.metadata: at the end of a program, its import could run patched code.
     """
-    facts = {"Name": info.name.partition("-")[0], "Version": ""}
+    facts = {"Name": os.path.basename(info).partition("-")[0], "Version": ""}
     required = set()
-    with suppress(OSError):
-        for line in (info / "METADATA").read_text(encoding="utf-8", errors="replace").splitlines():
-            key, colon, value = line.partition(":")
-            if colon and key in facts:
-                facts[key] = value.strip()
-            elif key == "Requires-Dist" and (name := _NAME.match(value)):
-                required.add(_normal(name[1]))
-            elif not line:
-                break
+    for line in _content(f"{info}/METADATA").decode(errors="replace").splitlines():
+        key, colon, value = line.partition(":")
+        if colon and key in facts:
+            facts[key] = value.strip()
+        elif key == "Requires-Dist" and (name := _NAME.match(value)):
+            required.add(_normal(name[1]))
+        elif not line:
+            break
     _versions[facts["Name"]] = facts["Version"]
     _requirements[_normal(facts["Name"])] = required
     return facts["Name"]
+
+
+def _real(path: str) -> str:
+    return _KEPT[2](path)
+
+
+def _infos(folder: str) -> list[str]:
+    """Return the folders with the metadata of the distributions in a folder."""
+    try:
+        return [f"{folder}{name}" for name in _KEPT[1](folder) if name.endswith(".dist-info")]
+    except OSError:
+        return []
+
+
+def _content(file: str) -> bytes:
+    """Return the content of a file; nothing of an unreadable one."""
+    try:
+        with _KEPT[0](file, "rb") as stream:
+            return stream.read()
+    except OSError:
+        return b""

@@ -13,13 +13,14 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, Final, final
 
 from hookpatch._bootstrap import environment, imports
+from hookpatch._bootstrap.json import written  # now: the program may break imports
 from hookpatch._inspect.audit.compare import Comparison
 from hookpatch._inspect.audit.finding import Audit
 from hookpatch._inspect.audit.snapshot import Snapshot
 
 _SHARE: Final = 200  # a look takes at most a two-hundredth of the time since the last look
 _EXCEPT: Final = ("hookpatch", "__main__", "sitecustomize")
-_open, _rename = open, os.replace  # kept: the program may have patched both by its end
+_KEPT: Final = (open, os.replace)  # the program may have patched both by its end, even under names of this module
 running: Final[list[Recorder]] = []  # the recorder of this process, if any
 
 
@@ -37,9 +38,10 @@ def _finish(process: int, file: str, everything: bool) -> None:
     if os.getpid() != process:
         return  # a forked child process
     audit = running[0].audit(everything)
-    with _open(f"{file}.part", "w", encoding="utf-8") as part:
-        part.write(audit.to_json())
-    _rename(f"{file}.part", file)
+    write, rename = _KEPT
+    with write(f"{file}.part", "w", encoding="utf-8") as part:
+        part.write(written(audit.to_dict(), indent=2))
+    rename(f"{file}.part", file)
 
 
 @final

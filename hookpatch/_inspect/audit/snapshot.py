@@ -24,8 +24,8 @@ code_of: Final[Any] = FunctionType.__dict__["__code__"].__get__
 
 
 def names_of_class(owner: type) -> Mapping[str, Any]:
-    """Return the living names of a class; empty for an unready class of C code."""
-    return _names_of_class(owner) or {}
+    """Return the living names of a class. Python makes those of some classes of C at the first look at an attribute."""
+    return _names_of_class(owner) or (mro(owner) and _names_of_class(owner)) or {}
 
 
 def function_in(value: Any) -> FunctionType | None:
@@ -40,6 +40,16 @@ def module_of_class(owner: type) -> str | None:
     """Return the name of the module of a class, in C from the class's name; None if the class hides the name."""
     name = _module_of_class(owner)
     return name if type(name) is str else None
+
+
+def holders(originals: Mapping[int, Any]) -> dict[int, list[tuple[int, str, str]]]:
+    """Return, by the id of an original, the names in modules that hold the original: owner's id, name, address."""
+    names_by_id: dict[int, list[tuple[int, str, str]]] = {}
+    for module_name, module in imports.modules():
+        for name, value in [*names_of_module(module).items()]:
+            if id(value) in originals:
+                names_by_id.setdefault(id(value), []).append((id(module), name, f"{module_name}:{name}"))
+    return names_by_id
 
 
 class OwnerNote(NamedTuple):
@@ -62,6 +72,19 @@ class Change(NamedTuple):
     name: str
     before: Any
     now: Any
+
+
+def submodule_of(package: Any, name: str) -> ModuleType | None:
+    """Return the submodule that an import of this name puts into a package; None without one."""
+    home = names_of_module(package).get("__name__") if issubclass(type(package), ModuleType) else None
+    module = imports.module_named(f"{home}.{name}") if type(home) is str else None
+    return module if issubclass(type(module), ModuleType) else None
+
+
+def submodule_noted(change: Change) -> Change:
+    """Return the change with the submodule as the former value, if an import put the name into the package later."""
+    submodule = submodule_of(change.owner, change.name) if change.before is ABSENT else None
+    return change if submodule is None or submodule is change.now else change._replace(before=submodule)
 
 
 class EntryChange(NamedTuple):
@@ -125,6 +148,12 @@ class Snapshot:
         """Note the code of a function, just before a statement sets other code."""
         codes, number = self._codes.setdefault(function, {}), len(self._noted)
         codes[number] = codes[number][0] if number in codes else code_of(function), place
+
+    def place_of_code(self, value: Any) -> str | None:
+        """Return the statement that last set the code of a function in a slot; None if no statement was observed."""
+        function = function_in(value)
+        codes = None if function is None else self._codes.get(function)
+        return [*codes.values()][-1][1] if codes else None
 
     def _note(self, owner: Any, names: Mapping[str, Any]) -> OwnerNote:
         note = OwnerNote(owner, names, names.copy())  # type: ignore[attr-defined]  # a dict or a mappingproxy

@@ -13,6 +13,8 @@ from hookpatch._engine.source.location import in_words, location, short_name
 
 _MOCKS: Final = ("unittest.mock", "mock.mock")
 
+_MOST_LAYERS: Final = 20
+
 
 class Wrapping(NamedTuple):
     """A foreign wrapper and the object wrapped."""
@@ -51,6 +53,19 @@ def wrapping(value: Any, slot: Slot) -> Wrapping | None:
         name = f"{callee.__globals__.get('__name__')}:{callee.__code__.co_qualname}"
         return Wrapping("functools.wraps", name, location(callee), below)
     return Wrapping(f"{kind.__module__}.{kind.__qualname__}", short_name(below), location(callee), below)
+
+
+def layers_over(before: Any, after: Any, slot: Slot) -> tuple[int, str | None]:
+    """Return the number of wrappers over the original, 0 without the original beneath, and the way of the undo."""
+    value, undo = after, None
+    for count in range(1, _MOST_LAYERS):
+        if value is ABSENT or (wrapper := wrapping(value, slot)) is None:
+            return 0, None
+        undo = undo or ("mock" if "mock" in wrapper.kind else "__wrapped__")
+        value = wrapper.below
+        if value is before or inner(value) is inner(before):
+            return count, undo
+    return 0, None
 
 
 def _mock_of(callee: Any) -> Any:

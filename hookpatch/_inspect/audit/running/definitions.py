@@ -25,6 +25,7 @@ PLAIN: Final = "plain"  # a constant
 OTHERWISE: Final = "otherwise"  # any other statement: no value is known
 _MOST_WRAPPERS: Final = 3  # of a loader
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+_SUPPRESSING: Final = ("suppress", "catch_warnings")
 _BODIES: Final = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
@@ -142,8 +143,10 @@ class Definitions:
         node = self.nodes.get(name)
         return Definitions(node.body) if isinstance(node, ast.ClassDef) else None
 
-    def _read(self, statement: ast.stmt, always: bool, is_fallback: bool) -> None:
+    def _read(self, statement: ast.stmt, always: bool, is_fallback: bool, is_within: bool = False) -> None:
         for name, binding in self._bound(statement):
+            if is_within and binding.copied is not None:
+                binding = binding._replace(kind=OTHERWISE)  # a block can exchange the import, to make it lazy
             if name == "*" and binding.copied is not None:
                 self.stars.append(binding.copied)
                 continue
@@ -154,11 +157,12 @@ class Definitions:
             self.nodes[statement.name] = None if statement.name in self.nodes else statement
             self._decorators.setdefault(statement.name, []).extend(statement.decorator_list)
             return
+        is_within = is_within or _may_exchange_imports(statement)
         for field in _BODIES:
             is_later = is_fallback or (field == "handlers") or (field == "body" and _asks_for_none(statement))
             for part in getattr(statement, field, ()):
                 for inside in part.body if isinstance(part, (ast.ExceptHandler, ast.match_case)) else [part]:
-                    self._read(inside, always=False, is_fallback=is_later)
+                    self._read(inside, always=False, is_fallback=is_later, is_within=is_within)
 
     def _bound(self, statement: ast.stmt) -> Iterator[tuple[str, Binding]]:
         """Yield each name that a statement itself binds, with the kind of the statement."""
@@ -188,6 +192,14 @@ class Definitions:
 
 def _top(module: str) -> str:
     return module.partition(".")[0]
+
+
+def _may_exchange_imports(statement: ast.stmt) -> bool:
+    """Return True for a ``with`` statement; not for those that only suppress errors or warnings."""
+    if not isinstance(statement, (ast.With, ast.AsyncWith)):
+        return False
+    contexts = [getattr(item.context_expr, "func", item.context_expr) for item in statement.items]
+    return not all(_dotted(context).rpartition(".")[2] in _SUPPRESSING for context in contexts)
 
 
 def _asks_for_none(statement: ast.stmt) -> bool:

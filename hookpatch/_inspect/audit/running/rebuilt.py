@@ -35,6 +35,7 @@ from hookpatch._inspect.audit.snapshot import (
     module_of_class,
     names_of_class,
     names_of_module,
+    submodule_of,
 )
 from hookpatch._inspect.slot.foreign import wrapping
 
@@ -104,6 +105,7 @@ class _Module:
         for name, value in dict(self._names).items():
             if name not in twins:
                 self._compare(note, name, value, ())
+                self._compare_submodule(note, name, value)
                 if issubclass(type(value), type) and self._defines(value, name):
                     self._look_into(value, (name,))
         exported: Any = self._names.get("__all__")
@@ -112,6 +114,16 @@ class _Module:
                 source = self._definitions(())
                 if source is not None and source.is_defined(name) and name in source.always:
                     note.before[name] = self._definition((name,), source.nodes[name])
+
+    def _compare_submodule(self, note: OwnerNote, name: str, value: Any) -> None:
+        """Put a submodule into the notes, if the package has a foreign module under the submodule's name."""
+        submodule = submodule_of(self._module, name) if issubclass(type(value), ModuleType) else None
+        if submodule is None or submodule is value or not is_foreign(origin_of(value), self._home):
+            return
+        if (source := self._definitions(())) is not None:
+            statements = Statements(source, self._module, self._home, self._names, self._order, value)
+            if not source.may_bind(name) or statements.cannot_leave(name, is_plain=True):
+                note.before[name] = submodule
 
     def _twins(self) -> dict[str, Any]:
         """Return the former value of each name with a value of the module's own file that was set later."""
@@ -131,7 +143,7 @@ class _Module:
         """Return True for a class of this module, also if the package has written its own name into the class."""
         home = module_of_class(value) or ""
         if not self._name.startswith(f"{home}.") or name not in self._names:
-            return home == self._name
+            return home == self._name or imports.module_named(home) is self._module  # importlib's own names differ
         functions = [member for member in names_of_class(value).values() if type(member) is FunctionType]
         return any(self._is_own(member) and member.__code__.co_qualname.startswith(f"{name}.") for member in functions)
 
@@ -151,7 +163,9 @@ class _Module:
 
     def _compare(self, note: OwnerNote, name: str, value: Any, path: tuple[str, ...]) -> None:
         """Put the former value of a name into the notes, if a foreign value was set later."""
-        if name in OF_PYTHON or type(value) in _NEVER_REPORTED or self._is_own(value):
+        if name in OF_PYTHON or type(value) in _NEVER_REPORTED:
+            return
+        if self._is_own(value) and not self._is_made_at_run_time(name, value):
             return
         if AttributeSlot(note.owner, name).key in self._ours:
             return
@@ -209,6 +223,13 @@ class _Module:
             own = value.__code__.co_filename
             return value.__globals__ is self._names and (own == self._file or own[:1] == "<")
         return issubclass(type(value), type) and module_of_class(value) == self._name
+
+    def _is_made_at_run_time(self, name: str, value: Any) -> bool:
+        """Return True for a function of code in no file, under a name that the source defines; as by kgb."""
+        function = inner(value)
+        if type(function) is not FunctionType or name[:2] == "__" or not function.__code__.co_filename.startswith("<"):
+            return False
+        return not function.__code__.co_filename.startswith("<frozen ") and f"def {name}(" in self._text()
 
     def _is_plain(self, owner: Any, path: tuple[str, ...], author: Origin) -> bool:
         """Return True if no decorator, metaclass or ``__init_subclass__`` of foreign code has made a class."""

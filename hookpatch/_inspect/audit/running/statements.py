@@ -13,6 +13,7 @@ from hookpatch._inspect.audit.running.definitions import (
     COPY,
     DECORATED,
     OTHERWISE,
+    PLAIN,
     Binding,
     Copied,
     Definitions,
@@ -68,7 +69,7 @@ class Statements:
         """
         bindings = [binding for binding in self._source.bindings(name) if not self._is_star_without(binding)]
         if self._home.distribution == PYTHON and bindings:
-            return True
+            return not {PLAIN, OTHERWISE} <= {binding.kind for binding in bindings}  # set by a function of the module
         is_fit = is_plain or {binding.kind for binding in bindings} == {COPY}
         return bool(bindings) and is_fit and not any(self._may_leave(name, each, ()) for each in bindings)
 
@@ -83,7 +84,7 @@ class Statements:
         if binding.kind == DECORATED:
             names = self._source.names_in_decorators(name)
             return not all(is_of_others(self._names, decorator, self._author) for decorator in names)
-        if binding.copied is None:
+        if binding.copied is None or binding.kind == OTHERWISE:
             return binding.kind == OTHERWISE
         module, present = binding.copied.read(self._names)
         if module is None:
