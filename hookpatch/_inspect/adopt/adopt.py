@@ -30,22 +30,27 @@ def adopted(request: list[Any]) -> dict[str, Any]:
 
     Returns:
         ``entries``; ``left``; ``enter``, the module, the way and the name of a working undo, or None; ``others``,
-        patches by other distributions meanwhile; or ``error``, the reason why the function cannot be run.
+        patches by other distributions meanwhile; or ``error``, the reason, and ``at``, what cannot be run.
     """
     apply, undo, modules = request
     sys.path.insert(0, os.getcwd())
+    steps = [apply]
     try:
-        return _adopted(apply, undo, modules)
+        return _adopted(apply, undo, modules, steps)
     except Exception as error:  # foreign code
-        return {"error": f"{type(error).__name__}: {error}"}
+        return {"error": f"{type(error).__name__}: {error}", "at": steps[-1]}
 
 
-def _adopted(apply: str, undo_address: str | None, modules: Sequence[str]) -> dict[str, Any]:
+def _adopted(apply: str, undo_address: str | None, modules: Sequence[str], steps: list[str]) -> dict[str, Any]:
     home = apply.partition(":")[0]
-    for name in (home, *modules, *([undo_address.partition(":")[0]] if undo_address else [])):
+    undos = [(undo_address, undo_address.partition(":")[0])] if undo_address else []
+    for step, name in [(apply, home), *((f"--import {name}", name) for name in modules), *undos]:
+        steps.append(step)
         import_module(name)  # the undo's module, too: it may keep the originals
     changes = Changes(home)
+    steps.append(apply)
     result = value_at(apply)()
+    steps.append(undo_address or apply)
     is_inert = not (changes.of_apply() or changes.of_no_slot() or changes.of_entries())
     undo = undo_of(undo_address, value_at(undo_address) if undo_address else None, result, is_inert)
     of_entries = changes.of_entries()

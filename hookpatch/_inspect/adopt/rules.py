@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from os.path import commonprefix
@@ -50,7 +49,7 @@ def _key(entry: Mapping[str, Any]) -> Any:
     """Return what the patches of a rule have in common."""
     module, _, path = str(entry["target"]).partition(":")
     common = {key: value for key, value in entry.items() if key != "target"}
-    return module.partition(".")[0], module.count("."), path.partition(".")[2], json.dumps(common, sort_keys=True)
+    return module.partition(".")[0], module.count("."), path.partition(".")[2], repr(sorted(common.items()))
 
 
 def _rule_for(targets: Sequence[str]) -> str | None:

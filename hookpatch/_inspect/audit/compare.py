@@ -56,12 +56,7 @@ class Comparison:
         everything: True to report added names and plain values, too.
     """
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        when: dict[tuple[int, str], str],
-        everything: bool = False,
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, when: dict[tuple[int, str], str], everything: bool = False) -> None:
         self._snapshot: Final = snapshot
         self._when: Final = when
         self._everything: Final = everything

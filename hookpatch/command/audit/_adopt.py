@@ -49,7 +49,8 @@ def adopt(
     [answer] = results([("hookpatch._inspect.adopt.adopt:adopted", [apply, undo, modules or []])], limit=120.0)
     problem = str(answer) if isinstance(answer, Ended) else answer.get("error")
     if problem:
-        raise NewPluginError(name, f"{apply} cannot be run here: {problem}")
+        culprit = apply if isinstance(answer, Ended) else answer["at"]
+        raise NewPluginError(name, f"{culprit} cannot be run here: {problem}")
     written = [entry for entry in answer["entries"] if entry["verb"]]
     missing = [entry for entry in answer["entries"] if not entry["verb"]]
     if not written:

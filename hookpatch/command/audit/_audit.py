@@ -76,6 +76,10 @@ def audit(
     known_patches = patches_in_baseline(baseline) if baseline is not None else frozenset()
     if sys.flags.ignore_environment:
         raise SettingError("hookpatch audit", "this python ignores the environment (-I or -E); leave the flag out")
+    for option, path in (("--html", html), ("--write-baseline", write_baseline)):
+        if path is not None and (path.is_dir() or not path.parent.is_dir()):  # before the program runs for an hour
+            reason = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+            raise SettingError(option, f"{path} cannot be written: {reason}")
     variables = environment_with(plugin or (), {}) if plugin else _environment.without_audit()
     status, result = _recorded(target, variables, everything, to_stderr=json)
     if result is None:

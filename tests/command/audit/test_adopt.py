@@ -143,3 +143,21 @@ def test_a_function_that_cannot_be_run_is_one_line(tmp_path: Path, apply: str, p
     line = f"new plugin 'fixed': {apply} cannot be run here: {problem} [hookpatch explain NewPluginError]"
     assert (completed.returncode, completed.stderr) == (78, f"hookpatch: error: {line}\n")
     assert not (tmp_path / "hookpatch-fixed").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "culprit", "problem"),
+    [
+        (("--undo", "fixes:nothing"), "fixes:nothing", "AttributeError: module 'fixes' has no attribute 'nothing'"),
+        (("--undo", "kept:refuse"), "kept:refuse", "OSError: not undone"),
+        (("--undo", "nowhere:undo"), "nowhere:undo", "ModuleNotFoundError: No module named 'nowhere'"),
+        (("--import", "nowhere"), "--import nowhere", "ModuleNotFoundError: No module named 'nowhere'"),
+    ],
+)
+def test_the_error_names_what_cannot_be_run(tmp_path: Path, words: tuple[str, str], culprit: str, problem: str) -> None:
+    """An undo or a module that fails is named, and not the apply function, which has run."""
+    (tmp_path / "fixes.py").write_text("import json\ndef apply(): json.dumps = len\n")
+    (tmp_path / "kept.py").write_text("def refuse(): raise OSError('not undone')")
+    completed = run(tmp_path, "-m", "hookpatch", "adopt", "fixes:apply", "--name", "fixed", *words)
+    line = f"new plugin 'fixed': {culprit} cannot be run here: {problem} [hookpatch explain NewPluginError]"
+    assert (completed.returncode, completed.stderr) == (78, f"hookpatch: error: {line}\n")

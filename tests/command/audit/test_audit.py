@@ -201,6 +201,17 @@ def test_a_baseline_tells_what_is_new(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("option", ["--html", "--write-baseline"])
+@pytest.mark.parametrize(("file", "reason"), [("nowhere/file", "there is no folder nowhere"), (".", "it is a folder")])
+def test_a_file_that_cannot_be_written_is_refused_before_the_run(
+    tmp_path: Path, option: str, file: str, reason: str
+) -> None:
+    """A program that runs for an hour does not run at all if its audit could not be written."""
+    completed = run(tmp_path, option, file, "-c", "print('run')")
+    line = f"hookpatch: error: {option}: {file} cannot be written: {reason} [hookpatch explain SettingError]\n"
+    assert (completed.returncode, completed.stdout, completed.stderr) == (78, "", line)
+
+
 @pytest.mark.ends
 @pytest.mark.parametrize(
     ("program", "status"), [("import sys; sys.exit(3)", 3), ("raise RuntimeError('no')", 1), ("print('out')", 0)]
