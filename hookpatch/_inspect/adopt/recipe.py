@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from types import FunctionType, ModuleType
@@ -14,6 +15,7 @@ from hookpatch._engine.slots.slot import ABSENT, inner
 from hookpatch._inspect.audit.snapshot import names_of_module
 
 _INSIDE: Final = ".<locals>."
+_OF_OTHERS: Final = frozenset([*sys.stdlib_module_names, *sys.builtin_module_names])  # packages that are patched
 _DEEPEST: Final = 3  # closures of closures
 
 
@@ -70,7 +72,7 @@ def _content(cell: Any) -> Any:
 
 
 def _address_of(value: Any, home: str, patched: frozenset[str]) -> str | None:
-    """Return an address of a value without the patches: of the definition, else in one of two modules.
+    """Return an address of a value without the patches: of the definition, else in a module of a package of either.
 
     Args:
         value: the value.
@@ -85,9 +87,12 @@ def _address_of(value: Any, home: str, patched: frozenset[str]) -> str | None:
                 return f"{module}:{name}"
         except (AttributeError, ImportError):
             pass
-    for place in filter(None, (imports.loaded(space) for space in (home, module) if type(space) is str)):
-        for global_name, content in names_of_module(place).items():
-            address = f"{names_of_module(place)['__name__']}:{global_name}"
+    spaces = [space for space in (home, module) if type(space) is str]
+    packages = {space.partition(".")[0] for space in spaces}
+    spaces += sorted(other for other, _ in imports.modules() if other.partition(".")[0] in packages - _OF_OTHERS)
+    for place in filter(None, map(imports.loaded, spaces)):
+        for global_name, content in [*names_of_module(place).items()]:
+            address = f"{names_of_module(place).get('__name__')}:{global_name}"
             if content is value and address not in patched:
                 return address
     return None

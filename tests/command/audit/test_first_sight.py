@@ -157,9 +157,9 @@ def test_a_program_that_replaces_open_in_all_modules(shops: Path) -> None:
 import agent, builtins, os, sys, io
 def refuse(*args, **options): raise OSError("no file here")
 real = {id(open), id(os.replace), id(os.listdir), id(os.path.realpath)}
-for module in list(sys.modules.values()):
-    for name, value in list(vars(module).items()):
-        if id(value) in real: setattr(module, name, refuse)
+slots = [(vars(module), name) for module in list(sys.modules.values()) for name in list(vars(module))]
+for names, name in [(names, name) for names, name in slots if id(names[name]) in real]:
+    names[name] = refuse
 sys.modules["json"].dumps = agent.sell
 """
     found = recorded(shops, f"import json\n{program}")
