@@ -56,6 +56,28 @@ def test_whole_models_are_the_plain_export_elsewhere(name: str, how: dict[str, A
         numpy.testing.assert_allclose(ran(proto, *args)[0], model(*args).numpy(), rtol=1e-4, atol=1e-5)
 
 
+class Repeated(torch.nn.Module):
+    """A norm with two names, called in three layers, of which one is called twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        norm = Norm()
+        self.layers = torch.nn.ModuleList(torch.nn.Sequential(norm, torch.nn.Linear(WIDTH, WIDTH)) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for index in (0, 1, 0):
+            x = x + self.layers[index](x)
+        return x
+
+
+@pytest.mark.parametrize("how", EXPORTS)
+def test_a_norm_with_two_names_and_several_calls(how: str) -> None:
+    """The nodes of the plain export have another name of the module, or ``norm_1``."""
+    proto, remark = compared(Repeated(), torch.randn(2, 3, WIDTH), **EXPORTS[how])
+    assert ops(proto)["SimplifiedLayerNormalization"] == 3
+    assert remark.endswith("nodes are those of the plain export")
+
+
 class Net(torch.nn.Module):
     """Two norms; other nodes read the input of the first norm, too, and only the norm that of the second."""
 

@@ -25,7 +25,8 @@ def writes_out_gelu(module: torch.nn.Module) -> bool:
         return False
     if type(module).__module__.startswith("torch.nn."):
         return False
-    x = torch.linspace(-20, 20, 4001)
+    large = torch.tensor([30.0, 100.0, 1e3, 1e4, 1e6, 1e9])  # a clamp before or behind the formula shows
+    x = torch.cat([torch.linspace(-20, 20, 4001), large, -large])
     try:
         with torch.no_grad(), _Operators() as used:
             y = copy.deepcopy(module)(x)
@@ -33,7 +34,8 @@ def writes_out_gelu(module: torch.nn.Module) -> bool:
         return False
     if not isinstance(y, torch.Tensor) or y.shape != x.shape or torch.ops.aten.gelu.default in used.operators:
         return False
-    return bool((y - torch.nn.functional.gelu(x, approximate="tanh")).abs().max() < _TOLERANCE)
+    error = (y - torch.nn.functional.gelu(x, approximate="tanh")).abs() / (x.abs() / 20).clamp(min=1)
+    return bool(error.max() < _TOLERANCE)
 
 
 def refuted(inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> str:

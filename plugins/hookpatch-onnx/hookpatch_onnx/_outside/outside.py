@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias, final
 import onnx_ir as ir
 
 from hookpatch_onnx._model.reads import read, subgraphs
-from hookpatch_onnx._outside.side import Side, attribute_bytes, is_made, module_of, name_of
+from hookpatch_onnx._outside.side import Side, attribute_bytes, first_name, is_made, module_of, name_of
 
 _Pair: TypeAlias = tuple[ir.Value | None, ir.Value | None]  # a value of the changed model; of the plain model
 
@@ -40,14 +40,17 @@ class Outside:
         changed: the model with plugins.
         plain: the model without plugins.
         stands: what each node of a plugin stands for.
+        names: each name of a module, with the first name of the same module.
 
     Attributes:
         equal: how many nodes are equal in both models.
         differences: the differences, a few words each; empty if all outside of the plugins' nodes is the same.
     """
 
-    def __init__(self, changed: Side, plain: Side, stands: Mapping[ir.Node, Stand]) -> None:
-        self._changed, self._plain, self._stands = changed, plain, stands
+    def __init__(
+        self, changed: Side, plain: Side, stands: Mapping[ir.Node, Stand], names: Mapping[str, str] | None = None
+    ) -> None:
+        self._changed, self._plain, self._stands, self._names = changed, plain, stands, names or {}
         self._modules: Final = {stand.module for stand in stands.values()}
         self._casts: Final[set[ir.Node]] = set()  # nodes of the plain model that change nothing
         self._values: dict[ir.Value, ir.Value] = {}  # the plain value for each walked value of the changed model
@@ -129,7 +132,10 @@ class Outside:
         return value
 
     def _is_replaced(self, node: ir.Node) -> bool:
-        return any(_is_in(node, module) for module in self._modules)
+        return any(self._is_in(node, module) for module in self._modules)
+
+    def _is_in(self, node: ir.Node, module: str) -> bool:
+        return f"{first_name(module_of(node), self._names)}.".startswith(f"{module}." if module else "")
 
     def _walk_node(self, mine: ir.Value, its: ir.Value, waiting: list[_Pair]) -> Iterator[str]:
         node, plain = mine.producer(), its.producer()
@@ -212,7 +218,7 @@ class Outside:
                     continue
                 seen.add(value)
                 producer = value.producer()
-                is_inside = producer is not None and _is_in(producer, stand.module)
+                is_inside = producer is not None and self._is_in(producer, stand.module)
                 if is_inside:
                     waiting.append(value)
                 if not (is_inside and stand.is_whole):
@@ -253,10 +259,6 @@ def _form(node: ir.Node) -> tuple[object, ...]:
         if attribute.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
     }
     return node.domain, node.op_type, node.overload, attributes, len(node.outputs), len(list(subgraphs(node)))
-
-
-def _is_in(node: ir.Node, module: str) -> bool:
-    return f"{module_of(node)}.".startswith(f"{module}." if module else "")
 
 
 def _type(value: ir.Value) -> str:

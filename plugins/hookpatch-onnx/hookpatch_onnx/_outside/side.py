@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias, final
 
@@ -84,6 +85,20 @@ def module_of(node: ir.Node) -> str:
             path.pop()
         path.append(name)
     return ".".join(path)
+
+
+def first_name(path: str, names: Mapping[str, str]) -> str:
+    """Return the first name of a module that a model has by several names, or calls several times.
+
+    The second call of ``norm`` is named ``norm_1`` by TorchScript's exporter.
+    """
+    known = ""
+    for part in path.split("."):
+        longer = f"{known}.{part}" if known else part
+        if longer not in names and (again := re.sub(r"_\d+$", "", longer)) in names:
+            longer = again
+        known = names.get(longer, longer)
+    return known
 
 
 def name_of(node: ir.Node) -> str:
