@@ -25,6 +25,7 @@ def targets(example: Example, questions: Asked, apart: bool) -> Iterator[Change]
         apart: whether axes of equal size and place in several tensors are also changed apart.
     """
     yield from _sizes(example, questions, apart)
+    yield from _counted(example, apart)
     yield from _arranged(example)
     for index, tensor in enumerate(example.tensors):
         for words, change in _values(tensor, questions):
@@ -81,6 +82,34 @@ def _sizes(example: Example, questions: Asked, apart: bool) -> Iterator[Change]:
                 if change.words not in words:
                     words.add(change.words)
                     yield change
+
+
+def _counted(example: Example, apart: bool) -> Iterator[Change]:
+    """Yield longer axes together with the whole numbers that count the axis: ``lengths`` beside a padded ``x``."""
+    if any(tensor.device.type != "cpu" for tensor in example.tensors):
+        return
+    for index, tensor in enumerate(example.tensors):
+        if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool or not tensor.numel():
+            continue
+        most = int(tensor.max())
+        for axes in axes_of(example, apart):
+            old = example.tensors[axes[0][0]].shape[axes[0][1]]
+            if most not in (old, old - 1) or old < 2 or all(other == index for other, _ in axes):
+                continue
+            if max(other.numel() for other in example.tensors) * 2 <= LARGE:
+                yield _longer(example, axes, index, most)
+
+
+def _longer(example: Example, axes: tuple[tuple[int, int], ...], index: int, most: int) -> Change:
+    old = example.tensors[axes[0][0]].shape[axes[0][1]]
+    longer = resized(example, axes, 2 * old)
+
+    def apply(tensors: Tensors) -> Tensors:
+        changed = longer.apply(tensors)
+        counted = changed[index].masked_fill(changed[index] == most, most + old)
+        return (*changed[:index], counted, *changed[index + 1 :])
+
+    return Change(f"{longer.words}, {example.names[index]} up to {most + old}", apply)
 
 
 def _change_of_tensor(name: str, index: int, words: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Change:

@@ -52,6 +52,12 @@ class ByLengths(nn.Module):
         return torch.stack([row[:length].sum() for row, length in zip(x, lengths.tolist(), strict=False)])  # lost
 
 
+class PaddedTo(nn.Module):
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        mask = torch.arange(int(lengths.max()))[None] < lengths[:, None]  # lost
+        return (x[:, : mask.shape[1]] * mask).sum(-1)
+
+
 class OfIntType(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         return ids + 1 if ids.dtype == torch.int32 else ids * 2  # lost
@@ -159,6 +165,7 @@ LIES: dict[type[nn.Module], tuple[Tensor, ...]] = {
     SameAsOther: (ROWS, ROWS + 1),
     NearOther: (ROWS, ROWS + 1),
     AboveVocabulary: (torch.tensor([1, 2, 3, 4]),),
+    PaddedTo: (ROWS, torch.tensor([ROWS.shape[1]] + [1] * (len(ROWS) - 1))),
     ByLengths: (ROWS, torch.tensor([2, 4, 1])),
     OfIntType: (torch.tensor([1, 2, 3], dtype=torch.int32),),
     ChannelsLast: (torch.arange(120.0).reshape(2, 3, 4, 5),),
