@@ -361,6 +361,73 @@ class Net(nn.Module):
         (torch.ones(2),),
         ["-        return sum([x, x + 1])", "+        return torch.stack([x, x + 1]).sum(0)"],
     ),
+    "a list of any length assigned with a star": (
+        """
+class Net(nn.Module):
+    def forward(self, x):
+        first, *others, last = x.unbind(0)
+        return first + last * len(others)
+""",
+        (torch.ones(3, 2),),
+        [
+            "-        first, *others, last = x.unbind(0)",
+            "+        items = x.unbind(0)",
+            "+        first = items[0]",
+            "+        others = items[1:-1]",
+            "+        last = items[-1]",
+        ],
+    ),
+    "tuple of a list": (
+        """
+class Net(nn.Module):
+    def forward(self, x):
+        rows = [x, x + 1]
+        return torch.cat(tuple(rows))
+""",
+        (torch.ones(2, 2),),
+        ["-        return torch.cat(tuple(rows))", "+        return torch.cat(rows)"],
+    ),
+    "a function's argument that is None by default": (
+        """
+def total(x, dims=None):
+    return x.sum() if dims is None else x.sum(dims)
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        return total(x, dims=[0]) + total(x)
+""",
+        (torch.ones(2, 2),),
+        ["-def total(x, dims=None):", "+def total(x, dims: Optional[List[int]]=None):"],
+    ),
+    "an int or a float": (
+        """
+class Net(nn.Module):
+    def forward(self, x):
+        return x * (x.shape[0] if x.shape[1] > 2 else 0.5)
+""",
+        (torch.ones(2, 2),),
+        [
+            "-        return x * (x.shape[0] if x.shape[1] > 2 else 0.5)",
+            "+        return x * (float(x.shape[0]) if x.shape[1] > 2 else 0.5)",
+        ],
+    ),
+    "a variable that begins as None": (
+        """
+class Net(nn.Module):
+    def forward(self, x):
+        total = None
+        for row in x:
+            total = row if total is None else total + row
+        return total * 2
+""",
+        (torch.ones(2, 2),),
+        [
+            "-        total = None",
+            "+        total: Optional[Tensor] = None",
+            "+        assert total is not None",
+        ],
+    ),
     "modules zipped with a list": (
         """
 class Net(nn.Module):

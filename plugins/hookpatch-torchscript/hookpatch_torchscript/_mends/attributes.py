@@ -42,6 +42,26 @@ RULES: Final[tuple[Rule, ...]] = (
         "use the module by its global name ({expression} without self.), not through self",
     ),
     Rule(
+        _LACKS + r".*Python type: '(?P<type>functools\.partial)'",
+        "the value is a function with arguments filled in ({type}), which TorchScript does not have",
+        "write a method {attribute} that makes the call with these arguments",
+    ),
+    Rule(
+        _LACKS + r".*Python type: '(?P<type>range|set|frozenset|deque|collections\.deque|dict_keys|dict_values)'",
+        "the value is of the Python type {type}, which TorchScript does not have",
+        "keep a list in the attribute: self.{attribute} = list(...)",
+    ),
+    Rule(
+        _LACKS + r".*Python type: '(?P<type>(numpy\.)?ndarray)'",
+        "the value is a NumPy array, which TorchScript does not have",
+        "keep a tensor: self.register_buffer('{attribute}', torch.from_numpy(...), persistent=False)",
+    ),
+    Rule(
+        _LACKS + r".*Python type: '(?P<type>(numpy\.)?(float|int|bool_?|uint)\d*)'",
+        "the value is a number of NumPy ({type}), which TorchScript does not have",
+        "keep a number of Python: self.{attribute} = (...).item()",
+    ),
+    Rule(
         _LACKS + r".*Python type: '(?P<type>[^']+)'",
         "the value is of the Python type {type}, which TorchScript does not have",
         f"copy the parts that forward reads into attributes (numbers, texts, tensors); {_UNREAD}",

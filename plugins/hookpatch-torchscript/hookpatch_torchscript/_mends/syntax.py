@@ -43,7 +43,12 @@ RULES: Final[tuple[Rule, ...]] = (
         "a keyword-only argument has a default ({expression}), which TorchScript does not take",
         "take the * out of the parameters",
     ),
-    _syntax("Lambda", "lambda", "write a function with def at the top of the module, and call it"),
+    _syntax(
+        "Lambda",
+        "lambda",
+        "write a function with def at the top of the module, and call it; TorchScript passes no function on: sort with "
+        "torch.argsort, and find a greatest value in a for loop",
+    ),
     _syntax(
         "try blocks",
         "try",
@@ -76,6 +81,12 @@ RULES: Final[tuple[Rule, ...]] = (
         "keep the attribute",
     ),
     Rule(r"keyword-arg expansion is not supported", "a call cannot unpack a dict", "give the arguments by name"),
+    Rule(
+        r"cannot statically infer the expected size of a list",
+        "tuple() takes no list in TorchScript, which does not know the length of the list when compiling",
+        "keep the list, and use {list} itself",
+        r"^tuple\((?P<list>.+)\)$",
+    ),
     Rule(
         r"cannot statically infer the expected size of a list",
         "a list is assigned to names with a star, and TorchScript does not know the length of the list when compiling",

@@ -127,6 +127,18 @@ RULES: Final[tuple[Rule, ...]] = (
         r"^(self\.(?P<attribute>\w+)|.+)\[",
     ),
     Rule(
+        r"if-expression's true branch has type (?P<one>.+?) but false branch has type (?P<other>[^:\n]+)",
+        "the if-expression is of type {one} or of type {other}",
+        "give both values one type; of int and float, write float(...) around the int",
+    ),
+    Rule(
+        r"Variable '(?P<name>\w+)' previously had type (?P<one>NoneType) but is now being assigned to a value of type "
+        r"(?P<other>[^:\n]+)",
+        "{name} begins as None, which fixes the type as None; here a value of type {other} is assigned",
+        "annotate the first assignment: {name}: Optional[{other}] = None; and write assert {name} is not None before "
+        "the value is used",
+    ),
+    Rule(
         r"Variable '(?P<name>\w+)' previously had type (?P<one>.+?) but is now being assigned to a value of type "
         r"(?P<other>[^:\n]+)",
         "{name} is of type {one}; here a value of type {other} is assigned",

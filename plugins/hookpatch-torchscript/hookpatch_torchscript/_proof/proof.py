@@ -34,9 +34,20 @@ from hookpatch_torchscript._proof.syntax import (
     with_loop,
     with_stack,
     without_context,
+    without_star,
+    without_tuple,
     without_walrus,
 )
-from hookpatch_torchscript._proof.typed import TYPES, annotated, asserted, asserted_parts, of_attribute, of_elements
+from hookpatch_torchscript._proof.typed import (
+    TYPES,
+    annotated,
+    asserted,
+    asserted_parts,
+    begun_with_none,
+    of_attribute,
+    of_elements,
+    with_float,
+)
 from hookpatch_torchscript._values.record import Failure, Proof
 
 _REMEDIES: Final[tuple[Callable[[Site], Iterator[Change]], ...]] = (
@@ -44,11 +55,15 @@ _REMEDIES: Final[tuple[Callable[[Site], Iterator[Change]], ...]] = (
     with_isinstance,
     with_loop,
     without_walrus,
+    without_star,
+    without_tuple,
     with_stack,
     with_index,
     chosen_module,
     asserted,
     of_elements,
+    begun_with_none,
+    with_float,
     of_attribute,
     annotated,
     in_init,

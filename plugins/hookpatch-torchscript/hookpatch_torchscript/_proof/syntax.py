@@ -81,6 +81,36 @@ def without_walrus(site: Site) -> Iterator[Change]:
         )
 
 
+def without_star(site: Site) -> Iterator[Change]:
+    """Take the elements of a list by index for ``first, *rest = list``."""
+    statement = site.statement
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    if not isinstance(statement, ast.Assign) or not isinstance(target, ast.Tuple | ast.List):
+        return
+    starred = [index for index, element in enumerate(target.elts) if isinstance(element, ast.Starred)]
+    if len(starred) != 1:
+        return
+    items, after = site.fresh("items"), len(target.elts) - starred[0] - 1
+    lines = [f"{items} = {ast.unparse(statement.value)}"]
+    for index, element in enumerate(target.elts):
+        if isinstance(element, ast.Starred):
+            lines.append(f"{ast.unparse(element.value)} = {items}[{index}:{-after if after else ''}]")
+        else:
+            place = index if index < starred[0] else index - len(target.elts)
+            lines.append(f"{ast.unparse(element)} = {items}[{place}]")
+    pad = " " * statement.col_offset
+    yield Change((site.instead(statement, f"\n{pad}".join(lines)),))
+
+
+def without_tuple(site: Site) -> Iterator[Change]:
+    """Leave out ``tuple()`` around a list that is indexed or passed on."""
+    for node in site.head():
+        inner = [node.value] if isinstance(node, ast.Subscript) else node.args if isinstance(node, ast.Call) else []
+        for call in inner:
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "tuple" and len(call.args) == 1:
+                yield Change((site.instead(call, ast.unparse(call.args[0])),))
+
+
 def with_stack(site: Site) -> Iterator[Change]:
     """Write ``torch.stack(list).sum(0)`` for the sum of a list of tensors."""
     for node in site.head():

@@ -76,8 +76,12 @@ def annotated(site: Site) -> Iterator[Change]:
     results: list[Span] = []
     for function in (site.function, *_called(site)):
         definition, observed = site.definition_of(function), site.observe(function)
-        for argument in (*definition.args.posonlyargs, *definition.args.args):
+        positional = (*definition.args.posonlyargs, *definition.args.args)
+        defaults = dict(zip(reversed(positional), reversed(definition.args.defaults), strict=False))
+        for argument in positional:
             type_ = observed.given.get(argument.arg, "Tensor")
+            if argument.arg in observed.given and _is_none(defaults.get(argument)):
+                type_ = f"Optional[{type_}]"
             if argument.annotation is None and type_ != "Tensor" and argument.arg != "self":
                 spans.append(site.instead(argument, f"{argument.arg}: {type_}"))  # type: ignore[arg-type]  # has a place, too
         if definition.returns is None and observed.returned not in (None, "Tensor"):
@@ -87,6 +91,10 @@ def annotated(site: Site) -> Iterator[Change]:
         yield Change(tuple(spans))
     if results:
         yield Change((*spans, *results))
+
+
+def _is_none(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _called(site: Site) -> Iterator[FunctionType]:
@@ -126,6 +134,43 @@ def of_elements(site: Site) -> Iterator[Change]:
         if target.id in used and isinstance(node.value, ast.List | ast.Dict) and target.id in observed.names:
             value = ast.unparse(node.value)
             yield Change((site.instead(node, f"{target.id}: {observed.names[target.id]} = {value}"),))
+
+
+def begun_with_none(site: Site) -> Iterator[Change]:
+    """Annotate a variable that begins as None as Optional, and assert a value where the value is used at last."""
+    definition, observed = site.definition_of(site.function), site.observe(site.function)
+    bodies = [getattr(node, "body", None) for node in ast.walk(definition)]
+    for body in (body for body in bodies if isinstance(body, list)):
+        for index, first in enumerate(body):
+            target = first.targets[0] if isinstance(first, ast.Assign) else None
+            if not isinstance(target, ast.Name) or not _is_none(first.value) or target.id not in observed.names:
+                continue
+            annotation = site.instead(first, f"{target.id}: Optional[{observed.names[target.id]}] = None")
+            yield Change((annotation,))
+            for later in body[index + 1 :]:
+                if isinstance(later, ast.Return | ast.Assign) and _raises_for_none(later, target.id):
+                    yield Change((annotation, site.before(later, f"assert {target.id} is not None")))
+                    break
+
+
+def _raises_for_none(statement: ast.stmt, name: str) -> bool:
+    """Return True if a statement uses a variable in a way that None does not allow, and does not ask for None."""
+    nodes = list(ast.walk(statement))
+    if any(isinstance(node, ast.IfExp | ast.BoolOp | ast.Lambda | ast.comprehension) for node in nodes):
+        return False
+    used = [node.value for node in nodes if isinstance(node, ast.Attribute | ast.Subscript)]
+    used += [side for node in nodes if isinstance(node, ast.BinOp) for side in (node.left, node.right)]
+    return any(isinstance(node, ast.Name) and node.id == name for node in used)
+
+
+def with_float(site: Site) -> Iterator[Change]:
+    """Make the value of one branch of an if-expression a float, where the other one is."""
+    for node in site.head():
+        for value in (node.body, node.orelse) if isinstance(node, ast.IfExp) else ():
+            is_number = isinstance(value, ast.Constant) and type(value.value) is int
+            yield Change(
+                (site.instead(value, f"{ast.unparse(value)}.0" if is_number else f"float({ast.unparse(value)})"),)
+            )
 
 
 def of_attribute(site: Site) -> Iterator[Change]:
