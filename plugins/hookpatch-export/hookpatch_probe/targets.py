@@ -125,7 +125,7 @@ def _values(tensor: torch.Tensor, questions: Asked) -> Iterator[tuple[str, Calla
     if 0 in questions.values and tensor.is_floating_point():
         yield "all at least zero", torch.abs
         yield "all at most zero", lambda original: -original.abs()
-    for number in islice((value for value in questions.values if value), _MOST):
+    for number in islice((value for value in questions.values if value or not tensor.is_floating_point()), _MOST):
         if tensor.is_floating_point():
             if 2 * abs(number) <= torch.finfo(tensor.dtype).max:
                 yield f"scaled to {2 * abs(number):g}", _scaled(2 * abs(number))

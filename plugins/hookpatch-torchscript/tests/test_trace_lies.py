@@ -52,6 +52,11 @@ class ByLengths(nn.Module):
         return torch.stack([row[:length].sum() for row, length in zip(x, lengths.tolist(), strict=False)])  # lost
 
 
+class PaddingPresent(nn.Module):
+    def forward(self, ids: Tensor) -> Tensor:
+        return ids.float().mean() if (ids == 0).any() else ids.float().sum()  # lost
+
+
 class PaddedTo(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         mask = torch.arange(int(lengths.max()))[None] < lengths[:, None]  # lost
@@ -165,6 +170,7 @@ LIES: dict[type[nn.Module], tuple[Tensor, ...]] = {
     SameAsOther: (ROWS, ROWS + 1),
     NearOther: (ROWS, ROWS + 1),
     AboveVocabulary: (torch.tensor([1, 2, 3, 4]),),
+    PaddingPresent: (torch.tensor([[1, 5, 7], [2, 2, 19]]),),
     PaddedTo: (ROWS, torch.tensor([ROWS.shape[1]] + [1] * (len(ROWS) - 1))),
     ByLengths: (ROWS, torch.tensor([2, 4, 1])),
     OfIntType: (torch.tensor([1, 2, 3], dtype=torch.int32),),
