@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from typing import Any, Final
 
 from hookpatch._bootstrap import imports
 
-MODULES: Final = ("_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters",)
-
-
-def _loaded() -> Iterator[Any]:
-    return filter(None, map(imports.loaded, MODULES))
+MODULE: Final = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
 
 
 def other_interpreters() -> frozenset[int]:
     """Return the numbers of the interpreters made by the program of this interpreter."""
     # Without an import of the module no interpreter was made. Importing the module here would slow each start.
-    module = next(_loaded(), None)
+    module: Any = imports.loaded(MODULE)
     if module is None:
         return frozenset()
     current = _number(module.get_current())
@@ -27,8 +22,8 @@ def other_interpreters() -> frozenset[int]:
 
 def is_alone() -> bool:
     """Return True if this interpreter is the only one of the process."""
-    if not _lists:
-        _lists.extend(module.list_all for module in _loaded())
+    if not _lists and (module := imports.loaded(MODULE)) is not None:
+        _lists.append(module.list_all)
     return not _lists or len(_lists[0]()) == 1
 
 
@@ -37,13 +32,11 @@ _lists: Final[list[Any]] = []  # the function that lists all interpreters, once 
 
 def is_main() -> bool:
     """Return True in the first interpreter of the process."""
-    for name in MODULES:
-        try:
-            module: Any = imports.fetch(name)
-        except ImportError:
-            continue
-        return _number(module.get_current()) == _number(module.get_main())
-    return True  # this Python cannot make interpreters
+    try:
+        module: Any = imports.fetch(MODULE)
+    except ImportError:
+        return True  # this Python cannot make interpreters
+    return _number(module.get_current()) == _number(module.get_main())
 
 
 def _number(interpreter: Any) -> int:

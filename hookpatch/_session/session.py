@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast, final
 from weakref import ref
 
 from hookpatch._bootstrap import imports, interrupts
+from hookpatch._bootstrap.interpreters import other_interpreters
 from hookpatch._session import task
 from hookpatch._session.ledger import Entry
 from hookpatch._session.span.closing import ClosingSession
@@ -159,7 +160,7 @@ class Session(ClosingSession):
         self.look_at_rules()
         with imports.for_ourselves():
             from hookpatch._session.report import report_of  # few blocks are asked for a report
-        self._note_interpreters()
+        self._note_interpreters(other_interpreters())
         return report_of(self.entries)
 
     def look_at_rules(self) -> None:
@@ -204,7 +205,7 @@ def report() -> Report:
     sessions = open_sessions().values()
     for session in sessions:
         session.look_at_rules()
-        session._note_interpreters()
+        session._note_interpreters(other_interpreters())
     return report_of(entry for session in sessions for entry in session.entries)
 
 

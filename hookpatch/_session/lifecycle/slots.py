@@ -148,12 +148,12 @@ class SlotLifecycle(LayersLifecycle):
             try:
                 is_inside = isinstance(place, FunctionSlot)
                 home = (slot, own) if is_inside else None
-                self._lay(site_at(place), None if is_inside else inner(own), words, home)
+                self._lay(site := site_at(place), None if is_inside else inner(own), words, home)
             except Exception as error:
                 if words is None or is_interrupt(error):
                     raise  # the target itself; a report lists other places as stale
         if self._is_simple and not self._warnings:
-            keep(patch, module, site_at(slot), own)
+            keep(patch, module, site, own)
 
     def _lay(
         self, site: Site, original: object, words: str | None = None, home: tuple[Slot, Any] | None = None

@@ -30,7 +30,7 @@ interrupts.takers.add(__file__)
 # Modules that can keep a block off the fast path, each with a function that returns True while the module does not.
 _DISTURBING: Final = (
     (notify.LIBRARY, notify.is_heard),
-    *((module, interpreters.is_alone) for module in interpreters.MODULES),
+    (interpreters.MODULE, interpreters.is_alone),
 )
 
 

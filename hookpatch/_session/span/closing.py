@@ -58,17 +58,18 @@ class ClosingSession(SessionAgain):
             finish_interrupted()
             if tells:
                 imports.notify_late()
-            self._note_interpreters()
+            ledger, interpreters = self._ledger, other_interpreters()
+            self._note_interpreters(interpreters)
             is_handed_on = self._is_listed and self._scope == "process"
-            keeping = other_interpreters() - self._plain if is_handed_on else NO_INTERPRETERS
-            entries = self._ledger.entries if tells else ()
+            keeping = interpreters - self._plain if is_handed_on else NO_INTERPRETERS
+            entries = ledger.entries if tells else ()
             messages: list[HookpatchWarning] = [*map(NeverCalledWarning, never_called(entries) if self._count else ())]
             too_few = too_few_calls(entries)
         finally:
             self._leave(entrance)
         restore_late()
-        self._ledger.end()
-        self._ledger.notify()
+        ledger.end()
+        ledger.notify()
         if self._errors:
             raise RestoreError(self._errors)
         messages += map(UnknownModuleWarning, misspelt(entries))
@@ -81,9 +82,8 @@ class ClosingSession(SessionAgain):
         if too_few:
             raise CallsError(too_few)
 
-    def _note_interpreters(self) -> None:
+    def _note_interpreters(self, interpreters: frozenset[int]) -> None:
         """Note the interpreters of this process without the patches, in the entry of each patch."""
-        interpreters = other_interpreters()
         plain = self._plain & interpreters if self._plain else NO_INTERPRETERS
         messages = [_in_words(plain, "made before the block, runs without it")] if plain else []
         if self._scope == "task" and (late := interpreters - self._plain):  # made later, reads the environment

@@ -104,24 +104,25 @@ class OpeningSession(SessionState):
             raise
 
     def _open(self) -> None:
-        self._written, self._state = Ledger(), "opening"
+        self._written = ledger = Ledger()
+        self._state = "opening"
         self._errors.clear()
-        self._apply_patches()
+        self._apply_patches(ledger)
         self._state = "open"
         if self._is_listed:
             opened[self._number] = ref(self, note_dead), self._undos, self._also, ()
-        self._ledger.notify()
+        ledger.notify()
 
-    def _apply_patches(self) -> None:
+    def _apply_patches(self, ledger: Ledger) -> None:
         self._plain = other_interpreters()
         self._number = number = next(numbers)
-        lifecycles = [self._lifecycle(place, request, self._ledger) for place, request in enumerate(self._requests)]
+        lifecycles = [self._lifecycle(place, request, ledger) for place, request in enumerate(self._requests)]
         if not environment.asks_nothing_of_blocks() and environment.disabled():
             for lifecycle in lifecycles:
                 lifecycle.skip(f"{environment.DISABLE} is set")
             return
         if self._scope == "task":
-            lifecycles += [lifecycle_of(request, (number,), self._ledger, self._policy) for request in task.CARRIERS]
+            lifecycles += [lifecycle_of(request, (number,), ledger, self._policy) for request in task.CARRIERS]
         for also in self._also:
             self._undos.append(partial(also.end, number))
             also.begin(number)
@@ -136,20 +137,20 @@ class OpeningSession(SessionState):
                     raise
                 lifecycle.await_addition()  # for the patch that may add the name; then the site decides
         if len(values) > 1:
-            look_for_holders(self._ledger, values)
+            look_for_holders(ledger, values)
         values.clear()  # a filled list would be a holder, too
         if self._scope == "task":
             self._undos.append(partial(task.end, number))
             task.begin(number)
         begun: list[Lifecycle | Rule] = []
-        self._undos.append(partial(end_lifecycles, begun, {}, self._ledger, self._errors))
+        self._undos.append(partial(end_lifecycles, begun, {}, ledger, self._errors))
         for lifecycle in behind_additions(lifecycles, added_by) if added_by else lifecycles:
             begun.append(lifecycle)
             lifecycle.begin()
         for lifecycle in lifecycles:
             if isinstance(lifecycle, Lifecycle):
                 lifecycle.run_anew()
-        self._ledger.holders = None
+        ledger.holders = None
         for error in notify.sites_changed(site for lifecycle in lifecycles for site in lifecycle.touched):
             raise error
 

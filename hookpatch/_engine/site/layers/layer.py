@@ -285,6 +285,8 @@ class Layer:
     def without_effect(self) -> str:
         """Why the layer, or a given argument, has no effect at present, in words; empty if all is in effect."""
         layers, place = self._beside
+        if not layers:  # mostly: only layers that give arguments are compared
+            return self._effect
         outer, inner_layers = layers[:place], layers[place + 1 :]
         return self._effect or in_words(giving(outer, self), overriding(inner_layers, self))
 
