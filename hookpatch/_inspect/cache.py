@@ -134,6 +134,8 @@ def _digest(path: str) -> str:
     if os.path.isdir(path):
         names = sorted(name for name in os.listdir(path) if name != "__pycache__")
         return hashlib.blake2b(repr(names).encode(), digest_size=16).hexdigest()
+    if not os.path.isfile(path):
+        raise OSError("a device may have no end")
     with open(path, "rb", opener=open_without_waiting) as file:
         return hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=16)).hexdigest()
 

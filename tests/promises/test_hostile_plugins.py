@@ -187,6 +187,7 @@ def test_damaged_entry_points_hide_no_other_plugin(home: Environment, kind: str)
     try:
         completed = home.run("script.py", HOOKPATCH_PLUGINS="loud", timeout=60)
         assert (completed.stdout, completed.stderr) == ("VENDOR! __main__\n", "")
+        assert "loud" in home.run(home.python.parent / "hookpatch", "list", timeout=120).stdout
     finally:
         (folder / "entry_points.txt").rmdir() if kind == "folder" else (folder / "entry_points.txt").unlink()
         folder.rmdir()
