@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from importlib.util import resolve_name
 from inspect import signature
 from types import ModuleType
@@ -41,6 +41,20 @@ def bound_from(module: str, name: str, is_old: Callable[[Any], bool]) -> list[st
                     sources.append((importer.__name__, bound))
                     addresses.append(f"{importer.__name__}:{bound}")
     return addresses
+
+
+def is_copied(value: Any, module: str, name: str, sources: Collection[tuple[str, str]]) -> bool:
+    """Return True if a name of a module holds a value because of a copy from one of the names in ``sources``.
+
+    A module that imports the value's own module, or its package, may have the value from there: the source decides.
+    """
+    holder, top = imports.loaded(module), str(getattr(value, "__module__", None)).partition(".")[0].lstrip("_")
+    inside = r"\.|" if module.partition(".")[0] == top else ""
+    from_home = rf"\b(?:from|import)\s+(?:{inside}{re.escape(top)}\b)"
+    if top != "builtins" and holder is not None and not re.search(from_home, _source_of(holder)):
+        return True
+    found = (address for source in sources for address in bound_from(*source, lambda held: held is value))
+    return f"{module}:{name}" in found
 
 
 def baked_in(owner: type, name: str, is_old: Callable[[Any], bool]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
@@ -230,16 +230,12 @@ class Everywhere:
 def restore_copies(
     former_values: Iterable[Former],
     imported_before: Mapping[str, object],
-    names: Container[tuple[str, str]],
+    names: Collection[tuple[str, str]],
     collect: Callable[[Exception], None],
 ) -> None:
     """Restore the original in modules executed in a session that copied our value from a slot.
 
-    Args:
-        former_values: our former values.
-        imported_before: the modules imported before the session, with their specs.
-        names: the module and name of each slot that was patched.
-        collect: takes an error of an owner.
+    ``names``: the module and name of each patched slot; ``collect`` takes an error of an owner.
     """
     came = imports.executed_since(imported_before)
     originals_of = {
@@ -250,15 +246,18 @@ def restore_copies(
     }
     if not originals_of:
         return
+    from hookpatch._engine.patch.bound_names import is_copied  # parses source, and is rarely needed
+
     for holder in holders([former.value for former in former_values if id(former.value) in originals_of]):
         slot, our_value = holder.slot, holder.thing
         # Leave a value passed to replace() alone in modules that were imported before the session, and in the module
-        # that defines the value. Only a module executed during the session can have copied the value from the slot; of
-        # a module executed anew we know the name. A wrapper of ours is restored everywhere.
+        # that defines the value. Only a module executed during the session can have copied the value from the slot: its
+        # source decides. Of a module executed anew we know the name. A wrapper of ours is restored everywhere.
         is_foreign = not is_our_wrapper(our_value) and (
             holder.root not in came
             or holder.root == getattr(our_value, "__module__", None)
             or (holder.root in imported_before and (holder.root, getattr(slot, "name", "")) not in names)
+            or not is_copied(our_value, holder.root, getattr(slot, "name", ""), names)
         )
         if slot is None or holder.root is None or is_foreign or slot.key in originals:
             continue

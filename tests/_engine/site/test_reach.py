@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import operator
+import pkgutil
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
@@ -499,3 +500,40 @@ def test_a_copy_of_an_inherited_method_follows_the_base_class(
         assert vendor.Heir().own(1) == ("foreign", wanted)
     finally:
         base.close()
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("importing", ["before the block", "inside"])
+@pytest.mark.parametrize(
+    ("given", "binds"),
+    [
+        ("dict", "own = dict"),
+        ("dict", "import dataclasses\nfield = dataclasses.field(default_factory=dict)\nown = dict"),
+        ("operator:add", "from operator import add as own"),
+        ("given_home.part:Given", "from given_home.part import Given as own"),
+        ("given_home.part:Given", "from given_home import part\nown = part.Given"),
+        ("given_home.part:Given", "import given_home.part as home\nown = [home.Given][0]"),
+    ],
+)
+def test_a_given_value_that_a_module_has_from_elsewhere_stays(
+    vendor: ModuleType, write_module: Callable[[str, str], Path], given: str, binds: str, importing: str, reach: Any
+) -> None:
+    """The end wrote the original over a value that a module, imported inside, had from the value's own home.
+
+    The first cell spoilt hookpatch itself: ``replace("m:C", dict)`` left C in place of dict in its late modules.
+    """
+    home = write_module("given_home.part", "class Given: pass\n")
+    (home.parent / "__init__.py").write_text("from given_home import part")
+    value = pkgutil.resolve_name(given if ":" in given else f"builtins:{given}")
+    write_module("owning", f"{binds}\nfrom vendor import Kind as copied")
+    original = vendor.Kind
+    if importing == "before the block":
+        importlib.import_module("owning")
+    with hookpatch.active(hookpatch.replace("vendor:Kind", value, reach=reach, check_signature=False, why="any class")):
+        owning: Any = importlib.import_module("owning")
+        assert owning.copied is (original if (importing, reach) == ("before the block", "slot") else value)
+    assert owning.own is value
+    assert vendor.Kind is original
+    if (importing, reach) != ("inside", "slot"):
+        assert owning.copied is original
+    assert not hasattr(owning, "field") or owning.field.default_factory is dict
