@@ -29,6 +29,8 @@ from hookpatch._session.ledger import Entry
 from hookpatch._session.lifecycle.applied import AppliedInstances, AppliedLayer
 from hookpatch._session.overridden import overridden
 
+_COPY: Final = " (a second copy of the module)"
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,9 +97,14 @@ def _look_for_stale(every: Sequence[_Sought]) -> None:
     stale: dict[int, list[Holder]] = {id(sought.original): [] for sought in every}
     # A derived subclass holds its base.
     our_values: Final = {id(value) for sought in every for value in sought.entry.our_values}
-    for holder in holders([*{id(sought.original): sought.original for sought in every}.values()]):
-        is_named = holder.root is not None or holder.slot is None or holder.is_in_object
-        if is_named and id(holder.holder) not in our_values:
+    originals = [*{id(sought.original): sought.original for sought in every}.values()]
+    found = holders(originals, every=True)
+    if any(holder.is_nameless for holder in found):
+        found.clear()
+        gc.collect()  # dead objects hold the original, too
+        found = holders(originals, every=True)
+    for holder in found:
+        if id(holder.holder) not in our_values:
             stale[id(holder.thing)].append(holder)
     is_of_classes = any(isinstance(sought.original, type) for sought in every)
     instances = Counter(map(id, map(type, gc.get_objects()))) if is_of_classes else {}
@@ -110,8 +117,8 @@ def _look_for_stale(every: Sequence[_Sought]) -> None:
         patch = entry.request.patch  # its address: beneath the patch of a static method
         own = set().union([patch.address], *map(own_places, (patch.change, *entry.our_values)))
         selected = [holder for holder in selected if (holder.slot.key if holder.slot else holder.words) not in own]
-        named = [_with_count(holder, instances) for holder in selected if holder.root or not holder.is_in_object]
-        nameless = Counter(holder.words for holder in selected if not holder.root and holder.is_in_object)
+        named = [_with_count(holder, instances) for holder in selected if not holder.is_nameless]
+        nameless = Counter(holder.words for holder in selected if holder.is_nameless)
         names = sorted([*named, *(f"{words} (in {_objects(nameless[words])})" for words in nameless)])
         count = instances.get(id(original), 0) if entry.place is None and patch.verb != "wrap" else 0
         entry.stale = (*entry.stale, *names, *([f"the class of {_living(count)}"] if count else ()))
@@ -160,6 +167,7 @@ def _note_names(entry: Entry) -> None:
     if target is None or target.module is None or not isinstance(target.slot, Attribute):
         return
     name, owner = target.slot.name, _owner_of(target)
+    entry.stale = (*(words for words in entry.stale if not words.endswith(_COPY)), *_second_copies(target.module))
     is_class = issubclass(type(owner), type)  # isinstance asks the owner's own code
     if is_class and entry.place is None:
         entry.overridden = overridden(owner, name, is_of_rule=entry.request.rule is not None)
@@ -168,9 +176,17 @@ def _note_names(entry: Entry) -> None:
 
         is_old = partial(is_same_value, entry.original)
         if is_class:
-            entry.stale = tuple(baked_in(owner, name, is_old))
+            entry.stale = (*baked_in(owner, name, is_old), *_second_copies(target.module))
         elif issubclass(type(owner), ModuleType):
-            entry.stale = tuple(sorted(bound_from(target.module, name, is_old)))
+            entry.stale = (*sorted(bound_from(target.module, name, is_old)), *_second_copies(target.module))
+
+
+def _second_copies(name: str) -> list[str]:
+    """Return the modules that were executed from the file of a module a second time, in words: the program itself."""
+    module = imports.loaded(name)
+    file = None if module is None else vars(module).get("__file__")
+    others = [other for _, other in imports.modules() if other is not module and file is not None]
+    return sorted({f"{describe(other)}{_COPY}" for other in others if vars(other).get("__file__") == file})
 
 
 def _owner_of(target: Target) -> Any:

@@ -43,34 +43,46 @@ class Holder:
     root: str | None  # the module from which the place is reached, None for a place without a name
 
     @property
-    def is_in_object(self) -> bool:
-        """True if the place is an attribute of an object, or inside of an attribute: ``a Model.callbacks[0]``."""
-        return self.slot is not None and "." in self.words.partition("[")[0]
+    def is_nameless(self) -> bool:
+        """True if the words name the kind of the holder alone: ``a Model.callbacks[0]``, ``a map``."""
+        return self.root is None and self.holder is not None and type(self.holder) not in _RUNNING
 
 
-def holders(referents: Sequence[Any]) -> list[Holder]:
+def holders(referents: Sequence[Any], every: bool = False) -> list[Holder]:
     """Return the holders of some objects, without hookpatch itself. A small number has many holders by chance.
 
     Takes one pass of the garbage collector for each step between a holder and a name, at most four.
+
+    Args:
+        referents: the objects.
+        every: also holders of which only the kind is known, and references that the collector does not list.
     """
-    weak = [(entry, referent) for referent in referents for entry in getweakrefs(referent)]
-    referrers = Referrers(referents, [entry for entry, _ in weak])
+    referrers = Referrers(referents, [entry for referent in referents for entry in getweakrefs(referent)])
     places_found: list[Holder] = []
     try:
         search = _Search(referrers)
         places: dict[Any, Holder] = {}  # the collector names some holders twice
-        for entry, referent in weak:
+        for entry, weakly_held in [(entry, referent) for referent in referents for entry in getweakrefs(referent)]:
             for holder in referrers.referrers_of(entry):
                 for words, module in search.weak_places(holder, entry):
                     weak_words = f"{words} (a weak reference)"
-                    places[id(entry), words] = Holder(referent, holder, None, weak_words, module)
+                    places[id(entry), words] = Holder(weakly_held, holder, None, weak_words, module)
         places_found += places.values()
         for referent in referents:
             places = {}
             for holder in referrers.referrers_of(referent):
-                for slot, words, root in search.places_in(holder, referent, DEPTH):
-                    places[slot.key if slot else words] = Holder(referent, holder, slot, words, root)
+                found = [*search.places_in(holder, referent, DEPTH)]
+                if every and not found and search.is_of_other_kind(holder, referent):
+                    found = [(None, a_kind(holder), None)]
+                if every and not any(root for _, _, root in found) and referrers.is_of_hookpatch(holder):
+                    continue
+                for slot, words, root in found:
+                    key = slot.key if slot else (words, root or id(holder))
+                    places[key] = Holder(referent, holder, slot, words, root)
             places_found += places.values()
+            if every and (count := referrers.unlisted.get(id(referent), 0)):
+                words = f"C code or a running function ({count} reference{'s' * (count > 1)})"
+                places_found.append(Holder(referent, None, None, words, None))
     finally:
         referrers.forget()
     return places_found
@@ -145,8 +157,14 @@ class _Search:
                 for part in parts:
                     inside = words if isinstance(outer, AttributeSlot) and outer.name == "__defaults__" else None
                     yield outer and PartSlot(outer, part), inside or f"{words}{PartSlot.words(holder, part)}", root
-        elif not issubclass(kind, tuple):
+        elif kind is not tuple:
             yield from self._in_object(holder, referent, depth)
+
+    def is_of_other_kind(self, holder: Any, referent: Any) -> bool:
+        """Return True if code that finds a holder may call what the holder holds: an iterator, a tuple, a queue."""
+        kind = type(holder)
+        is_looked_up = issubclass(kind, (dict, type, ModuleType)) or kind in (CellType, FunctionType)
+        return not (is_looked_up or _is_instance(holder, referent) or _is_of_graph(holder))
 
     def _in_dict(self, holder: dict[Any, Any], referent: Any, depth: int) -> Iterator[_Place]:
         for owner in self._referrers.referrers_of(holder):

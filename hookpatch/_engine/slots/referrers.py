@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import types
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from types import FunctionType, ModuleType
@@ -34,7 +36,6 @@ _INTERNAL: Final = (
     types.MethodDescriptorType,
     types.WrapperDescriptorType,
     types.ClassMethodDescriptorType,
-    types.MethodWrapperType,
     types.FrameType,
     types.TracebackType,
     types.GenericAlias,
@@ -57,16 +58,19 @@ class Referrers:
         self._own_ids.add(id(self._kept))
         self._modules = self._keep({id(vars(module)): (module, name) for name, module in imports.modules()})
         self._classes: dict[int, tuple[Any, str]] | None = None
-        self._own_ids |= set(map(id, self._keep(Trampoline.links())))
+        links = self._keep(Trampoline.links())
+        self._own_ids |= {id(held) for link in links for held in (link, *_binders(link))}
         slots = self._keep([patched.slot for patched in [*originals.values()]])
         self._own_ids |= {id(slot.attributes) for slot in slots if isinstance(slot, FunctionSlot)}
         referents = self._keep([referent for objects in sought for referent in objects])
-        for referent in referents:
-            if issubclass(type(referent), type):  # leave out the tuples of bases of the class and its subclasses
-                subclasses = self._keep([*classes(referent)])
-                self._own_ids |= {id(bases) for cls in subclasses for bases in (cls.__mro__, cls.__bases__)}
+        # No local variable keeps a referent here: the references are counted.
+        for top in [referent for referent in referents if issubclass(type(referent), type)]:
+            subclasses = self._keep([*classes(top)])  # leave out the tuples of bases of the class and its subclasses
+            self._own_ids |= {id(bases) for cls in subclasses for bases in (cls.__mro__, cls.__bases__)}
         self._referrers: dict[int, list[Any]] = {}
         self._own_ids.add(id(self._referrers))
+        self.unlisted: Final[dict[int, int]] = {}  # by id, the references that the collector does not list
+        self._inside: Final[set[int]] = set()  # ids of objects that a part of hookpatch holds
         self._entries = self._keep(entries_beneath())
         self._own_ids |= {id(slots) for slots in self._entries.values()}
         self._search(self._keep({id(referent): referent for referent in referents}))
@@ -76,11 +80,16 @@ class Referrers:
         steps: dict[int, int] = dict.fromkeys(level, 0)
         for depth in range(2 * DEPTH):
             referrers = self._keep(_referrers(level))
+            if depth == 0:
+                self._count_unlisted(level, referrers)
             if depth == 0 and gc.get_freeze_count():  # the collector leaves out frozen objects
                 referrers += [vars(module) for _, module in imports.modules()]
                 referrers += [gc.get_referents(vars(cls))[0] for cls in classes()]
             for referrer in referrers:
-                if id(referrer) in self._own_ids or _is_of_hookpatch(referrer) or issubclass(type(referrer), _INTERNAL):
+                if id(referrer) in self._own_ids or issubclass(type(referrer), _INTERNAL):
+                    continue
+                if _is_of_hookpatch(referrer):
+                    self._inside.update(level.keys() & map(id, gc.get_referents(referrer)))
                     continue
                 for number in level.keys() & map(id, gc.get_referents(referrer)):
                     if number not in self._referrers:
@@ -100,6 +109,24 @@ class Referrers:
             level = upwards
             if not level or len(level) > _CROWD:
                 break
+
+    def _count_unlisted(self, level: dict[int, Any], referrers: list[Any]) -> None:
+        """Count the references to functions that no object shows: of C code, and of running functions."""
+        if gc.get_freeze_count() or not hasattr(sys, "_current_frames") or not hasattr(sys, "getrefcount"):
+            return
+        listed = Counter(number for number in map(id, referrers) if number in level)  # held by this list
+        for referrer in referrers:
+            listed.update(number for number in map(id, gc.get_referents(referrer)) if number in level)
+        running = {frame.f_code for frame in _running_frames()}
+        for number in level:
+            code = getattr(level[number], "__code__", None) if type(level[number]) is FunctionType else None
+            if code is not None and code not in running:
+                self.unlisted[number] = max(0, sys.getrefcount(level[number]) - _of_question() - listed[number])
+
+    def is_of_hookpatch(self, holder: Any, depth: int = DEPTH) -> bool:
+        """Return True if a part of hookpatch holds an object, also through other objects."""
+        outer = self._referrers.get(id(holder), ()) if depth else ()
+        return id(holder) in self._inside or any(self.is_of_hookpatch(further, depth - 1) for further in outer)
 
     def _keep(self, container: T) -> T:
         self._kept.append(container)
@@ -124,6 +151,27 @@ class Referrers:
     def forget(self) -> None:
         """Drop all references."""
         vars(self).clear()
+
+
+def _binders(link: Any) -> list[Any]:
+    """Return the methods ``__get__`` of functions in the link of a trampoline."""
+    return [held for held in link if type(held) is types.MethodWrapperType] if type(link) is tuple else []
+
+
+def _running_frames() -> Iterator[types.FrameType]:
+    """Yield the frames of the running functions of all threads."""
+    for innermost in sys._current_frames().values():
+        frame: types.FrameType | None = innermost
+        while frame is not None:
+            yield frame
+            frame = frame.f_back
+
+
+@cache
+def _of_question() -> int:
+    """Return the number of references that the question for a number of references makes itself."""
+    table = {0: object()}
+    return sys.getrefcount(table[0]) - 1
 
 
 @cache
@@ -165,15 +213,16 @@ def _is_followed(value: Any) -> bool:
 def _referrers(level: dict[int, Any]) -> list[Any]:
     """Return the objects that refer to any of some objects, given by id."""
     if len(level) < _MANY:
-        return gc.get_referrers(*level.values())
+        referents = tuple(level.values())  # from Python 3.14 on the collector shows the arguments of the question, too
+        return [referrer for referrer in gc.get_referrers(*referents) if referrer is not referents]
     # gc.get_referrers compares each reference with each object. Here C code looks up a step's references in a set.
     # A function refers to its contents by a tuple or dict, so functions are searched only for a tuple or dict.
     may_be_functions = any(issubclass(type(referent), (dict, tuple)) for referent in level.values())
-    objects, holders, has_none, referents = _objects(may_be_functions), [], set(level).isdisjoint, gc.get_referents
+    objects, holders, has_none, refer_to = _objects(may_be_functions), [], set(level).isdisjoint, gc.get_referents
     for start in range(0, len(objects), _STEP):
         step = objects[start : start + _STEP]
-        if not has_none(map(id, referents(*step))):
-            holders += [holder for holder in step if not has_none(map(id, referents(holder)))]
+        if not has_none(map(id, refer_to(*step))):
+            holders += [holder for holder in step if not has_none(map(id, refer_to(holder)))]
     return holders
 
 
