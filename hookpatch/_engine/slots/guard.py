@@ -13,7 +13,6 @@ from hookpatch._engine.calls.signatures import (
     PACKED,
     as_text,
     misfit,
-    names_not_shown,
     take_the_same,
     takes,
     takes_any_call,
@@ -27,7 +26,7 @@ from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.lazy import is_lazy, source_of
 from hookpatch._engine.slots.originals import originals
 from hookpatch._engine.slots.resolve import missing
-from hookpatch._engine.slots.slot import ABSENT, KEPT, Slot, along_mro, inner, is_class_of_program
+from hookpatch._engine.slots.slot import ABSENT, KEPT, Slot, along_mro, inner
 from hookpatch.errors import SignatureError, TargetRefused, _suggest
 
 UNCHECKED: Final = "the signature is not checked (check_signature=False)"
@@ -266,29 +265,6 @@ def check_value(patch: Patch, slot: Slot, original: Any, value: Any, owner: obje
 def unchecked(patch: Patch) -> tuple[str, ...]:
     """Return a note on an unchecked signature, in words for plan and report; empty for a checked signature."""
     return () if patch.check_signature else (UNCHECKED,)
-
-
-def doubts(patch: Patch, slot: Slot, value: Any) -> tuple[str, ...]:
-    """Return in words what the program does not see of a patch, or sees of the proxy of a class; mostly empty."""
-    names = ", ".join(map(repr, names_not_shown(value, patch.change) if patch.verb in GIVING_VERBS else ()))
-    problem = f"the target takes *args and **kwargs, and shows no parameter {names}, as behind a decorator"
-    way = "a call that gives the argument by place gives it twice; take hookpatch.wrap there"
-    return (*_doubts_of_slot(patch, slot, value), *((f"{problem}: {way}",) if names else ()))
-
-
-def _doubts_of_slot(patch: Patch, slot: Slot, value: Any) -> tuple[str, ...]:
-    if isinstance(slot, AttributeSlot) and slot.in_class is None and is_looked_up_in_class(slot.name):
-        if isinstance(slot.owner, ModuleType):  # __getattr__ and __dir__ of a module are in its own names
-            return ()
-        name, cls = slot.name, type(slot.owner)
-        problem = f"Python looks '{name}' up in the class, not in an object: only a call written `x.{name}` is patched"
-        return (f"{problem}; patch {describe(cls)}.{name}" if is_class_of_program(cls) else problem,)
-    if not (patch.is_around_calls and issubclass(type(value), type)):
-        return ()
-    name = value.__name__
-    refused = f"help(), super({name}, self), `except {name}` and `case {name}()` raise a TypeError"
-    way = f"wrap {name}.__init__ or derive a subclass where that matters"
-    return (f"a proxy stands for the class: `type(x) is {name}` is False, and {refused}; {way}",)
 
 
 def _shape(parameters: Sequence[Parameter]) -> list[tuple[Any, ...]]:

@@ -10,6 +10,7 @@ from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.trampoline import is_changed_in_place
 from hookpatch._engine.patch.patch import GIVING_VERBS, Patch
 from hookpatch._engine.patch.target import Attribute
+from hookpatch._engine.site.doubts import doubts
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import site_at, site_of
 from hookpatch._engine.slots import guard
@@ -134,7 +135,7 @@ class SlotLifecycle(LayersLifecycle):
         callee = inner(slot.inherited() if own is ABSENT else own) if patch.is_around_calls else None
         if type(callee) is FunctionType and not functions_stand_in():
             self._warnings = (*self._warnings, PROXIES)
-        self._warnings = (*self._warnings, *guard.doubts(patch, slot, callee))
+        self._warnings = (*self._warnings, *doubts(patch, slot, callee))
         if self._is_skipped(slot):
             return
         if everywhere is not None:
@@ -237,7 +238,7 @@ def prepare(request: Requested) -> Prepared | None:
     own = slot.read()
     if own is ABSENT or is_lazy(own) or slot.key in originals or not _can_be_taken(patch, own):
         return None
-    if not is_plain(patch, slot, own) or guard.doubts(patch, slot, inner(own)):
+    if not is_plain(patch, slot, own) or doubts(patch, slot, inner(own)):
         return None
     try:
         guard.check_slot(patch, slot, own, request.owner)

@@ -1,0 +1,97 @@
+"""Say what a program does not see of a patch: Python or the program looks past the slot, or has noted the value."""
+
+from __future__ import annotations
+
+from abc import ABCMeta
+from collections.abc import Iterator
+from functools import cached_property
+from types import FunctionType, MemberDescriptorType, ModuleType
+from typing import Any, Final
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.calls.signatures import names_not_shown
+from hookpatch._engine.patch.describe import describe
+from hookpatch._engine.patch.patch import GIVING_VERBS, Patch
+from hookpatch._engine.patch.steps import is_looked_up_in_class
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.originals import own_beneath
+from hookpatch._engine.slots.referrers import classes
+from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, is_class_of_program, mro
+
+_GETS_THE_CLASS: Final = ("__init_subclass__", "__class_getitem__")  # a class statement makes these class methods
+
+
+def doubts(patch: Patch, slot: Slot, value: Any) -> tuple[str, ...]:
+    """Return in words what the program does not see of a patch, or sees of the proxy of a class; mostly empty."""
+    names = ", ".join(map(repr, names_not_shown(value, patch.change) if patch.verb in GIVING_VERBS else ()))
+    problem = f"the target takes *args and **kwargs, and shows no parameter {names}, as behind a decorator"
+    way = "a call that gives the argument by place gives it twice; take hookpatch.wrap there"
+    not_shown = (f"{problem}: {way}",) if names else ()
+    return (*_doubts_of_slot(patch, slot, value), *not_shown, *_noted_before(patch, slot))
+
+
+def _doubts_of_slot(patch: Patch, slot: Slot, value: Any) -> tuple[str, ...]:
+    if isinstance(slot, AttributeSlot) and slot.in_class is None and is_looked_up_in_class(slot.name):
+        if isinstance(slot.owner, ModuleType):  # __getattr__ and __dir__ of a module are in its own names
+            return ()
+        name, cls = slot.name, type(slot.owner)
+        problem = f"Python looks '{name}' up in the class, not in an object: only a call written `x.{name}` is patched"
+        return (f"{problem}; patch {describe(cls)}.{name}" if is_class_of_program(cls) else problem,)
+    if not (patch.is_around_calls and issubclass(type(value), type)):
+        return ()
+    name = value.__name__
+    refused = f"help(), super({name}, self), `except {name}` and `case {name}()` raise a TypeError"
+    way = f"wrap {name}.__init__ or derive a subclass where that matters"
+    return (f"a proxy stands for the class: `type(x) is {name}` is False, and {refused}; {way}",)
+
+
+def _noted_before(patch: Patch, slot: Slot) -> Iterator[str]:
+    """Yield in words what Python or the program has noted of the value, and does not look up again."""
+    if not isinstance(slot, AttributeSlot):
+        return
+    cls, name, own = slot.in_class, slot.name, own_beneath(slot)
+    computed = slot.owner if isinstance(slot.owner, cached_property) else slot.inherited() if own is ABSENT else own
+    if isinstance(computed, cached_property):
+        name = computed.attrname or name
+        until = "before the patch, and of the patch after its end"
+        yield f"objects keep the value of a cached_property from {until}; vars(object).pop('{name}', None) drops it"
+    if patch.is_around_calls:
+        if name == "__subclasshook__":
+            yield "isinstance() and issubclass() keep answers from before the patch, and of the patch after its end"
+        return
+    if cls is None:
+        yield from _noted_of_object(slot)
+        return
+    if type(own) is MemberDescriptorType and not hasattr(type(patch.change), "__set__"):
+        problem = f"'{name}' is in the __slots__ of {describe(cls)}: instances can no longer set the attribute"
+        yield f"{problem}; patch {cls.__name__}().{name}"
+    if name in _GETS_THE_CLASS and patch.verb == "replace" and type(patch.change) is FunctionType:
+        yield f"Python makes {name} a class method in a class statement alone; give classmethod(function)"
+    is_abstract = issubclass(type(cls), ABCMeta) and patch.verb != "edit"
+    if is_abstract and any(name in getattr(base, "__abstractmethods__", ()) for base in mro(cls)):
+        way = f"call abc.update_abstractmethods({cls.__name__}) inside and after the end"
+        yield f"Python noted before which methods of {describe(cls)} are abstract; {way}"
+    is_new = own is ABSENT and slot.inherited() is ABSENT
+    is_asked_for = is_new or patch.verb == "remove" or (patch.verb == "replace" and patch.change is None)
+    if name == "__subclasshook__" or (is_asked_for and _is_of_interface(name)):
+        until = "before the patch, and of the patch after its end"
+        yield f"isinstance() and issubclass() of an abstract class or protocol keep answers from {until}"
+
+
+def _noted_of_object(slot: AttributeSlot) -> Iterator[str]:
+    kind = type(slot.owner)
+    enum: Any = imports.loaded("enum")
+    if enum is not None and issubclass(kind, enum.Enum) and slot.name in ("_value_", "_name_"):
+        yield f"{kind.__name__}(value) and {kind.__name__}[name] find members as noted when the class was made"
+    if type(along_mro(kind, "__getattribute__")) is FunctionType:
+        yield f"the __getattribute__ of {describe(kind)} may show another value than that of the slot"
+
+
+def _is_of_interface(name: str) -> bool:
+    """Return True if an abstract class of Python or a protocol asks whether a class has a name."""
+    if is_looked_up_in_class(name):
+        return True
+    typing: Any = imports.loaded("typing")
+    return typing is not None and any(
+        name in vars(cls) for cls in classes(typing.Protocol) if cls is not typing.Protocol
+    )
