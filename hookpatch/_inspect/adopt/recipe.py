@@ -159,16 +159,35 @@ def _modules_in(home: str) -> Iterator[str]:
 
 
 def _factory_of(value: Any, original: Any) -> str | None:
-    """Return the address of the function that made a wrapper around the original, if the original is the only cell."""
-    cells = (value.__closure__ or ()) if type(value) is FunctionType else ()
-    if len(cells) != 1 or _INSIDE not in value.__code__.co_qualname:
-        return None
-    address = f"{value.__globals__['__name__']}:{value.__code__.co_qualname.partition(_INSIDE)[0]}"
-    try:
-        factory = value_at(address)
-        if cells[0].cell_contents is not original or len(inspect.signature(factory).parameters) != 1:
-            return None
-        wrapper = factory(original)
-    except Exception:  # foreign code, and a cell without content
-        return None
-    return address if type(wrapper) is FunctionType and wrapper.__code__ is value.__code__ else None
+    """Return the address of the function that makes a wrapper like the value around the original; None without one."""
+    for function in _functions_in(value):
+        outer, inside, _ = function.__code__.co_qualname.partition(_INSIDE)
+        if not inside or all(_content(cell) is not original for cell in function.__closure__ or ()):
+            continue
+        address = f"{function.__globals__['__name__']}:{outer}"
+        try:
+            factory = value_at(address)
+            if len(inspect.signature(factory).parameters) == 1 and _is_like(factory(original), value):
+                return address
+        except Exception:  # foreign code
+            continue
+    return None
+
+
+def _functions_in(value: Any, depth: int = _DEEPEST) -> Iterator[FunctionType]:
+    """Yield a function, then the functions in its closure."""
+    if type(value) is FunctionType:
+        yield value
+        for cell in (value.__closure__ or ()) if depth else ():
+            yield from _functions_in(_content(cell), depth - 1)
+
+
+def _is_like(one: Any, other: Any, depth: int = _DEEPEST) -> bool:
+    """Return True for equal values, and for functions of the same code with such values in the closures."""
+    if one is other or not depth:
+        return one is other
+    if type(one) is not FunctionType or type(other) is not FunctionType:
+        return type(one) is type(other) and type(one) in PLAIN and bool(one == other)
+    cells = [[*map(_content, function.__closure__ or ())] for function in (one, other)]
+    is_same = one.__code__ is other.__code__ and one.__defaults__ == other.__defaults__
+    return is_same and all(_is_like(first, second, depth - 1) for first, second in zip(*cells, strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -14,6 +14,8 @@ from hookpatch.command._app import AsJson, print_json, print_text
 from hookpatch.command._new import check_name, write_files
 from hookpatch.command.audit._plugin_files import plugin_files
 from hookpatch.errors import NewPluginError
+
+_SHOWN: Final = 3  # patches in an error
 
 
 def adopt(
@@ -54,9 +56,10 @@ def adopt(
     written = [entry for entry in answer["entries"] if entry["verb"]]
     missing = [entry for entry in answer["entries"] if not entry["verb"]]
     if not written:
-        raise NewPluginError(
-            name, f"{apply} changes no slot that a patch can express; --import names what it waits for"
-        )
+        reasons = "; ".join(f"{entry['target']}: {entry['reason']}" for entry in missing[:_SHOWN])
+        more = f"; and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+        problem = f"{apply} changes no slot that a patch can express; --import names what it waits for"
+        raise NewPluginError(name, f"no patch by {apply} can be written: {reasons}{more}" if missing else problem)
     folder = Path(into or distribution)
     files = dict(sorted(plugin_files(name, distribution, apply, answer)))
     try:

@@ -161,3 +161,46 @@ def test_the_error_names_what_cannot_be_run(tmp_path: Path, words: tuple[str, st
     completed = run(tmp_path, "-m", "hookpatch", "adopt", "fixes:apply", "--name", "fixed", *words)
     line = f"new plugin 'fixed': {culprit} cannot be run here: {problem} [hookpatch explain NewPluginError]"
     assert (completed.returncode, completed.stderr) == (78, f"hookpatch: error: {line}\n")
+
+
+NESTED = """
+import functools, json, textwrap
+def raw(function):
+    @functools.wraps(function)
+    def inner(*args): return function(*args)
+    return inner
+def around(original):
+    count = 2
+    @functools.wraps(original)
+    @raw
+    def inner(*args): return original(*args) * count
+    return inner
+def apply(): textwrap.dedent = around(textwrap.dedent)
+def lost():
+    lock = __import__("threading").Lock()
+    def mine(*args): return lock
+    json.dumps = json.loads = mine
+"""
+
+
+def test_a_wrapper_by_several_decorators_is_derived(tmp_path: Path) -> None:
+    """The function that makes the wrapper is found behind its decorators; the plugin's tests pass."""
+    (tmp_path / "fixes.py").write_text(NESTED)
+    completed = run(tmp_path, "-m", "hookpatch", "adopt", "fixes:apply", "--name", "fixed", "--json")
+    assert completed.returncode == 0, completed.stderr
+    [patch] = json.loads(completed.stdout)["patches"]
+    assert (patch["verb"], patch["target"], patch["source"]) == ("derive", "textwrap:dedent", "fixes:around")
+    show = "print(textwrap.dedent(' a'))"
+    block = f"with hookpatch.active(*fixed.hookpatch_patches()): {show}"
+    use = f"import textwrap, hookpatch; from hookpatch_fixed import fixed\n{block}\n{show}"
+    assert run(tmp_path, "-c", use).stdout.split() == ["aa", "a"]
+
+
+def test_patches_that_cannot_be_written_at_all_are_named(tmp_path: Path) -> None:
+    """If no patch can be written, the error tells the reason for each patch."""
+    (tmp_path / "fixes.py").write_text(NESTED)
+    completed = run(tmp_path, "-m", "hookpatch", "adopt", "fixes:lost", "--name", "fixed")
+    reason = "a function made in lost: no address leads to it"
+    problem = f"no patch by fixes:lost can be written: json:dumps: {reason}; json:loads: {reason}"
+    line = f"hookpatch: error: new plugin 'fixed': {problem} [hookpatch explain NewPluginError]\n"
+    assert (completed.returncode, completed.stderr) == (78, line)
