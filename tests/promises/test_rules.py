@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ import pytest
 
 import hookpatch
 from hookpatch._bootstrap import imports
+from hookpatch._engine.rules.match import matches_in
 from hookpatch.errors import (
     ApplyError,
     CallsError,
@@ -862,3 +864,19 @@ def test_all_norms_of_transformers(llama: Any) -> None:
         assert {*states.values()} == {"applied"}
     assert calls == ["LlamaRMSNorm", "GemmaRMSNorm"]
     assert vars(first.LlamaRMSNorm)["forward"] is original
+
+
+def test_functions_of_c(make_module: Callable[..., ModuleType]) -> None:
+    """Of the functions of C those are the module's own that the module assigns, unless the rule matches their home."""
+    text = "from math import floor, ceil as up\nfrom operator import *\nimport math\nroot = math.sqrt\n"
+    text += "try:\n    from math import cbrt as power\nexcept ImportError:\n    power = math.exp\n"
+    text += "globals()['made'] = math.sin\nfloor = floor\n"
+    make_module("of_c", text)
+    rule = hookpatch.wrap("of_c:*", lambda wrapped, instance, args, kwargs: ["wrapped", wrapped(*args)], only=callable)
+    with hookpatch.active(rule, children="local") as session:
+        module = importlib.import_module("of_c")
+        assert module.root(4) == ["wrapped", 2.0]
+        assert [row.target for row in session.report()] == ["of_c:*", "of_c:root"]
+    assert module.root is math.sqrt
+    (match,) = matches_in(hookpatch.Target("*:ro*"), "of_c", module)
+    assert match.problem == "is defined in math"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Mapping, MutableSequence
-from types import FunctionType, ModuleType
+from importlib.machinery import SourceFileLoader
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from hookpatch._bootstrap import imports
@@ -59,3 +61,22 @@ def item_of(key: Any) -> Item:
             owner = vars(owner).get(part) if isinstance(owner, (ModuleType, type)) else None
         return Item(Target(f"{name}:{path}")) if owner is key else Item(key)
     return Item(key)
+
+
+def assigned_names(module: ModuleType) -> frozenset[str]:
+    """Return the names that the code of a module assigns, but for names that an import binds; none without source."""
+    loader = getattr(imports.spec(module), "loader", None)
+    try:
+        code = loader.get_code(loader.name) if isinstance(loader, SourceFileLoader) else None
+    except (ImportError, OSError, SyntaxError, ValueError):  # the file has gone, or is being written
+        return frozenset()
+    return frozenset() if code is None else _assigned_in(code)
+
+
+def _assigned_in(code: CodeType) -> frozenset[str]:
+    assigned, imported, before = set[str](), set[str](), ""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "STORE_NAME":
+            (imported if before.startswith("IMPORT_") else assigned).add(instruction.argval)
+        before = instruction.opname
+    return frozenset(assigned - imported)

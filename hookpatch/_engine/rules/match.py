@@ -11,7 +11,7 @@ from hookpatch._engine.patch.describe import PLAIN, describe
 from hookpatch._engine.patch.rule import stars
 from hookpatch._engine.patch.steps import EachItem, Instances, NameGlob, Subclasses
 from hookpatch._engine.patch.target import Attribute, Item, Step, Target
-from hookpatch._engine.rules.entries import item_of, keys_of, own_names, submodules, value_without_code
+from hookpatch._engine.rules.entries import assigned_names, item_of, keys_of, own_names, submodules, value_without_code
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.item import ItemSlot
 from hookpatch._engine.slots.lazy import is_lazy
@@ -140,6 +140,7 @@ class _Walk:
     def __init__(self, pattern: str, add: bool) -> None:
         self._pattern: Final = pattern
         self._add: Final = add
+        self._assigned: Final[dict[int, frozenset[str]]] = {}  # by the id of a module
         self.inherited: Final[dict[tuple[Any, ...], tuple[Any, ...]]] = {}  # the key of a slot to that of its class
 
     def along(self, holder: Any, way: _Way, steps: Sequence[Step]) -> Iterator[Match]:
@@ -177,26 +178,34 @@ class _Walk:
             slot = AttributeSlot(holder, name)
             way_to_name = way.extended(Attribute(name))._replace(texts=(*way.texts, *stars(step.pattern, name)))
             own = own_beneath(slot)
-            home = self._other_home(holder, way, own)
+            home = self._other_home(holder, way, own, name)
             if home is None:
                 yield from self._on(slot, way_to_name, next_steps)
             elif home and not next_steps:
                 yield way_to_name.match(slot.key, own, f"{ALIAS} {home}")
 
-    def _other_home(self, holder: Any, way: _Way, own: Any) -> str | None:
+    def _other_home(self, holder: Any, way: _Way, own: Any, name: str) -> str | None:
         """Return the other module that defines a value, an empty text for an imported module, else None.
 
         A value that a package imports from an inner module counts as the package's own value, unless the rule matches
-        the inner module, too.
+        the inner module, too. So does a function of C that the module's code assigns, as torch.nn.functional does.
         """
         if not isinstance(holder, ModuleType):
             return None
         if isinstance(own, ModuleType) or is_lazy(own):
             return ""
         home, module = _home(inner(own)), way.module or ""
-        is_own = home in (None, module)
-        is_inside = f"{home}.".startswith(f"{module}.") and not imports.matches(self._pattern, home or "")
-        return None if is_own or is_inside else home
+        if home in (None, module):
+            return None
+        is_inside = f"{home}.".startswith(f"{module}.")
+        is_once = not imports.matches(self._pattern, home or "")
+        is_own = is_once and (is_inside or (type(own) is BuiltinFunctionType and name in self._assigned_in(holder)))
+        return None if is_own else home
+
+    def _assigned_in(self, module: ModuleType) -> frozenset[str]:
+        if id(module) not in self._assigned:
+            self._assigned[id(module)] = assigned_names(module)
+        return self._assigned[id(module)]
 
     def _below(self, holder: Any, way: _Way, next_steps: Sequence[Step]) -> Iterator[Match]:
         """Yield the matches of the further steps from a class, and from each subclass that has the next name itself."""
