@@ -61,13 +61,13 @@ SLOTS: Final[dict[str, tuple[Any, ...]]] = {
     "entry of mapping": ("store['b']", ALL),
     "list index": ("rows[1]", SHARED),
     "last list index": ("rows[-1]", SHARED, "rows[2]"),
-    "absent in module": ("added", ("replace",)),
-    "absent in class": ("Child.added", ("replace",)),
-    "absent in instance": ("instance.added", ("replace",)),
-    "absent in dict": ("table['added']", ("replace",)),
-    "absent in OrderedDict": ("ordered['added']", ("replace",)),
-    "absent in defaultdict": ("lists['added']", ("replace",)),
-    "absent in mapping": ("store['added']", ("replace",)),
+    "absent in module": ("added", ("replace", "wrap")),
+    "absent in class": ("Child.added", ("replace", "wrap")),
+    "absent in instance": ("instance.added", ("replace", "wrap")),
+    "absent in dict": ("table['added']", ("replace", "wrap")),
+    "absent in OrderedDict": ("ordered['added']", ("replace", "wrap")),
+    "absent in defaultdict": ("lists['added']", ("replace", "wrap")),
+    "absent in mapping": ("store['added']", ("replace", "wrap")),
 }
 
 
@@ -162,7 +162,8 @@ class World:
         value = lambda *args, key=None: None  # noqa: E731 - an object of its own for each patch
         self.given.append(value)
         if verb in ("wrap", "everywhere"):
-            return hookpatch.wrap(target, around, reach="slot" if verb == "wrap" else "everywhere")
+            reach: Any = "slot" if verb == "wrap" else "everywhere"
+            return hookpatch.wrap(target, around, reach=reach, add=self.cell.slot.startswith("absent"))
         if verb in ("inject", "default"):
             return getattr(hookpatch, verb)(target, key=value)
         if verb == "derive":

@@ -124,6 +124,21 @@ def test_an_absent_name_is_added_and_removed(address: str, declare: Any, vendor:
     assert snapshot.changed() == []
 
 
+@pytest.mark.parametrize("declare", [hookpatch.replace, hookpatch.wrap])
+def test_a_name_that_comes_inside(declare: Any, make_module: Callable[[str, str], ModuleType]) -> None:
+    """A name fetched by ``__getattr__``, which then stores the value: no warning, and the value stays."""
+    text = "def __getattr__(name):\n    if name != 'late': raise AttributeError(name)\n"
+    text += "    globals()[name] = len\n    return len"
+    module: Any = make_module("absent_lazy", text)
+    patch = declare("absent_lazy:late", lambda *call: "ours", add="absent")
+    for come in (lambda: None, lambda: module.late):
+        with hookpatch.active(patch, children="local") as session:
+            come()
+            assert [(row.state, row.reason) for row in session.report()] == [("applied", "not needed: already there")]
+        assert [row.state for row in session.report()] == ["restored"]
+    assert vars(module)["late"] is len
+
+
 def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """A variable that the user has set stays; another is set, also for programs started inside."""
     monkeypatch.setenv("ABSENT_GIVEN", "mine")

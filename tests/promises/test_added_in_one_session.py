@@ -34,6 +34,7 @@ def new(x, y=0): return "new", x, y
 def method(self, x, y=0): return "method", x, y
 class Kind:
     def run(self): return "run"
+def added(wrapped, instance, args, kwargs): return "added", instance is None, args, kwargs
 def loud(wrapped, instance, args, kwargs): return "loud", wrapped(*args, **kwargs)
 def over(below):
     def outer(*args, **kwargs): return "over", function(*args, **kwargs)
@@ -60,17 +61,32 @@ PLACES: Final[dict[str, tuple[str, str, str, str]]] = {
     "source": ("new", "source", "new", "new(1)"),
     "absent": ("new", "absent", "new", "new(1)"),
     "edit": ("Base", "edit", "Base.new", "base.new(1)"),
+    "wrapper": ("new", "wrap", "new", "new(1)"),
+    "wrapper in item": ("table['new']", "wrap", "table['new']", "table['new'](1)"),
+    "wrapper in class": ("Base.new", "wrap", "Base.new", "base.new(1)"),
+    "wrapper, alias": ("Base.new", "wrap", "Alias.new", "base.new(1)"),
+    "wrapper, inherited": ("Base.new", "wrap", "Sub.new", "sub.new(1)"),
+    "wrapper of object": ("base.new", "wrap", "base.new", "base.new(1)"),
+    "wrapper, instances": ("Base.new", "wrap", "Base().new", "base.new(1)"),
+    "wrapper, absent": ("{new,newer}", "wrap absent", "new", "new(1)"),
 }
-ELSEWHERE: Final = ("inherited",)  # the other patch has a slot of its own, which lies outside in any order
+ELSEWHERE: Final = (
+    "inherited",
+    "wrapper, inherited",
+)  # the other patch has a slot of its own, which lies outside in any order
+MEETING: Final = ("absent", "wrap", "wrap absent")  # in no conflict with another value
 VERBS: Final = ("wrap", "everywhere", "inject", "default", "derive", "edit", "remove")
 OF_ONE: Final = ("everywhere", "edit")  # not for instances
 # The address of an inherited name, which no patch removes there.
-INHERITED: Final = [("inherited", "remove"), ("instances of the class", "remove")]
+INHERITED: Final = [
+    (place, "remove") for place in ("inherited", "instances of the class", "wrapper, inherited", "wrapper, instances")
+]
 PAIRS: Final = [
     (place, verb)
     for place in PLACES
     for verb in VERBS
     if ("()" not in PLACES[place][2] or verb not in OF_ONE) and (place, verb) not in INHERITED
+    if not (PLACES[place][1].startswith("wrap") and verb in ("edit", "everywhere"))  # an edit lies inside of wrappers
 ]
 CELLS: Final = [pytest.param(*pair, marks=pytest.mark.ends if i % 5 else ()) for i, pair in enumerate(PAIRS)]
 
@@ -99,6 +115,8 @@ def _adding_patch(place: str, values: Any) -> Patch:
         return hookpatch.edit(target, *EDIT)
     if how == "source":
         return hookpatch.replace(target, source="added_values:new", add=True)
+    if how.startswith("wrap"):
+        return hookpatch.wrap(target, values.added, add="absent" if "absent" in how else True)
     value = staticmethod(values.new) if how == "static" else values.method if how == "method" else values.new
     return hookpatch.replace(target, value, add="absent" if how == "absent" else True)
 
@@ -152,7 +170,7 @@ def test_the_other_patch_lies_outside(place: str, verb: str, is_imported: bool, 
     """The other patch is given before the adding patch: a call returns the same as in two nested sessions."""
     adding, other = _adding_patch(place, values), _other_patch(place, verb, values)
     expected, _ = _result_inside([[adding], [other]], place, is_imported)
-    if verb == "remove" and PLACES[place][1] != "absent":
+    if verb == "remove" and PLACES[place][1] not in MEETING:
         with pytest.raises(ConflictError, match=r"puts a value into the same slot twice \(remove, replace"):
             hookpatch.active(other, adding).open() if is_imported else _import_inside(other, adding)
         return
@@ -178,13 +196,13 @@ def _import_inside(*patches: Patch) -> None:
 
 
 def _refusal(place: str, verb: str) -> str:
-    slot = {"item": r".*\['new'\]", "object": ".*.new"}.get(
-        place, "(added_vendor:.*new|new of an instance of added_vendor:Base)"
-    )
-    how = "replace by an edit of added_vendor:Base" if place == "edit" else "replace"
+    is_named = "item" not in place and "object" not in place
+    slot = "(added_vendor:.*new|new of an instance of added_vendor:Base)" if is_named else ".*new.*"
+    adder = "wrap" if PLACES[place][1].startswith("wrap") else "replace"
+    how = "replace by an edit of added_vendor:Base" if place == "edit" else adder
     return (
         f"{slot} holds nothing, and the {how} of a patch given to active\\(\\) adds the name outside of this {verb}; "
-        f"give the {verb} before the replace: the first of a session lies outside"
+        f"give the {verb} before the {adder}: the first of a session lies outside"
     )
 
 
@@ -199,7 +217,7 @@ def test_the_other_patch_lies_inside(place: str, verb: str, is_imported: bool, v
         expected = _result_inside([[adding], [other]], place, is_imported)[0]
         assert _result_inside([[adding, other]], place, is_imported)[0] == expected
         return
-    if verb in ("derive", "edit", "remove") and PLACES[place][1] != "absent":
+    if verb in ("derive", "edit", "remove") and PLACES[place][1] not in MEETING:
         kind, message = ConflictError, r"puts a value into the same slot twice \(replace"
     if is_imported:
         snapshot = Snapshot(_vendor())

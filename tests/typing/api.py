@@ -45,6 +45,8 @@ patches: list[hookpatch.Patch] = [
     ),
     hookpatch.wrap("m:f", louder, expects=("model", "deep"), requires=["m>=1", "n<2"]),
     hookpatch.wrap("m:f", louder, required_calls=1),
+    hookpatch.wrap("m:f", louder, add=True),
+    hookpatch.wrap("m:Class.new", louder, add="absent", required=False),
     hookpatch.inject("m:f", argument=1, why="it forgets", until="m>=2"),
     hookpatch.inject("m:f", {"before": 3}),
     hookpatch.default("m:f", argument=1, reach="everywhere"),

@@ -1,7 +1,7 @@
 """Mistakes of users that type checkers find, and the two that they cannot find. Not run.
 
-A checker fails on a suppression without an error. So mypy and pyright find each suppressed line: fifteen mistakes of
-seventeen. The last two lines are the other two.
+A checker fails on a suppression without an error. So mypy and pyright find each suppressed line: sixteen mistakes of
+eighteen. The last two lines are the other two.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ hookpatch.wrap("m:f")  # type: ignore[call-arg]
 hookpatch.wrap("m:f", other, reach="everwhere")  # type: ignore[arg-type]
 hookpatch.wrap("m:f", other, require="m>=1")  # type: ignore[call-arg]
 hookpatch.wrap("m:f", other, required="no")  # type: ignore[arg-type]
+hookpatch.wrap("m:f", other, add="missing")  # type: ignore[arg-type]
 hookpatch.replace("m:f")  # type: ignore[call-overload]
 hookpatch.replace("m:f", 1, add="missing")  # type: ignore[call-overload]
 hookpatch.derive("m:f", no_factory)  # type: ignore[arg-type]

@@ -29,12 +29,10 @@ VERBS: Final = {
 OTHERS: Final = {"Target": hookpatch.Target, "staticmethod": staticmethod}
 CLAIM: Final = (72, 76)  # of an earlier collection, of which no record is left
 WHY: Final = {
-    "values": "a new method needs the instance, and a value that is known only when the patch is applied, so a closure "
-    "makes the method",
-    "names found": "a loop finds the names, and a pattern leaves out names imported from elsewhere",
+    "values": "the wrapper of each method needs a value of its own, the place of the object in the model, so a loop "
+    "makes them",
     "C type": "a method of a type written in C is changed, which Python refuses",
-    "absent": "the project adds an entry where something else is absent, an installed package or an entry of another "
-    "mapping, so the declaration needs a condition",
+    "absent": "the project adds an entry where another mapping lacks the key, so a condition stands around",
     "during a call": "the patch holds during certain calls alone, so a wrapper opens and closes a session",
     "second copy": "a module is imported a second time, with other modules in `sys.modules`",
 }

@@ -325,6 +325,83 @@ redirected = Redirected()
         "[logging.root.handlers, logging.other.handlers, logging.Logger().handlers]",
         [["console", "tqdm"], ["console"], ["console"]],
     ),
+    ("tqdm", 0): Sample(
+        {
+            "pandas": "class Series:\n    def apply(self, f): return ['series', f]\n"
+            "class DataFrame:\n    def apply(self, f): return ['frame', f]",
+            "pandas.core.groupby": "class SeriesGroupBy: pass\nclass DataFrameGroupBy: pass",
+        },
+        """
+class Bars:
+    width = 80
+    def progress_apply(self, wrapped, instance, args, kwargs): return [self.width, *instance.apply(*args)]
+bars = Bars()
+def applied():
+    try: return pandas.Series().progress_apply(1), pandas.DataFrame().progress_apply(2)
+    except AttributeError: return "no method"
+""",
+        "applied()",
+        ([80, "series", 1], [80, "frame", 2]),
+    ),
+    ("axolotl", 1): Sample(
+        {
+            "transformers.models.llama.modeling_llama": """
+class LlamaAttention:
+    def __init__(self, has_lora): self.has_lora = has_lora
+    def forward(self, x): return self.apply_qkv(x) if hasattr(self, 'apply_qkv') else x
+layers = LlamaAttention(True), LlamaAttention(False)
+"""
+        },
+        """
+class Lora:
+    scale = 2
+    def apply_qkv(self, wrapped, instance, args, kwargs): return args[0] * (self.scale if instance.has_lora else 1)
+lora = Lora()
+""",
+        "[layer.forward(3) for layer in transformers_models_llama_modeling_llama.layers]",
+        [6, 3],
+    ),
+    ("django-stubs-ext", 0): Sample(
+        {
+            "django.contrib.admin.options": "class BaseModelAdmin: pass\nclass ModelAdmin(BaseModelAdmin): pass",
+            "django.views.generic.edit": "class FormMixin: pass\n"
+            "class DeletionMixin:\n    @classmethod\n    def __class_getitem__(cls, item): return [cls.__name__, item]",
+        },
+        """
+def class_getitem(wrapped, instance, args, kwargs):
+    try: return wrapped(*args)
+    except AttributeError: return instance
+def of(*classes):
+    try: return [cls[int] in (cls, [cls.__name__, int]) for cls in classes]
+    except TypeError: return "not subscriptable"
+""",
+        "of(django_contrib_admin_options.ModelAdmin, django_views_generic_edit.FormMixin, "
+        "django_views_generic_edit.DeletionMixin)",
+        [True, True, True],
+    ),
+    ("NNCF", 1): Sample(
+        {
+            "torch.overrides": "".join(
+                f"def {name}(x): return x\n"
+                for name in (
+                    "handle_torch_function",
+                    "has_torch_function",
+                    "has_torch_function_unary",
+                    "has_torch_function_variadic",
+                )
+            ),
+            "torch.nn.functional": f"import math\nfrom {PREFIX}torch.overrides import *\nfrom math import floor\n"
+            "conv2d = math.sqrt\ndef relu(x): return x\ndef pad(x): return [x]\nEPS = 1",
+        },
+        """
+def traced(wrapped, instance, args, kwargs): return ["traced", wrapped(*args)]
+def untraced(wrapped, instance, args, kwargs): return ["untraced", wrapped(*args)]
+def is_traced(value): return callable(value) and value.__name__ != "relu"
+F = torch_nn_functional
+""",
+        "[F.conv2d(4), F.pad(1), F.relu(1), F.floor(2), F.has_torch_function(3)]",
+        [["traced", 2.0], ["traced", [1]], 1, 2, ["untraced", 3]],
+    ),
     ("TRL", 0): Sample(
         {"os": "environ = {'HOME': '/'}"}, "", "[*os.environ.items()]", [("HOME", "/"), ("VLLM_LOGGING_LEVEL", "ERROR")]
     ),

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
-from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
+from types import FunctionType, MethodDescriptorType, ModuleType, WrapperDescriptorType
 from typing import Any, Final, cast
 
 from hookpatch._engine.calls.code import Signature
@@ -66,4 +66,35 @@ def inherited(owner: type, name: str, base: Any) -> FunctionType:
     else:
         with suppress(TypeError, ValueError):  # a C function without a signature
             vars(function)["__signature__"] = inspect.signature(like)
+    return function
+
+
+def absent(name: str, owner: Any, error: Callable[[], Exception]) -> FunctionType:
+    """Return the function under a wrapper that adds a name: nothing is there, and a call raises ``error()``.
+
+    Args:
+        name: the new name.
+        owner: the module, the class or the object with the new name. In a class a call reaches what a base class has
+            under the name at the moment of the call.
+        error: makes the error.
+    """
+
+    def of_class(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        try:
+            bases = super(owner, self)
+        except TypeError:  # called without an object of the class
+            raise error() from None
+        if (callee := getattr(bases, name, None)) is None:
+            raise error()
+        return callee(*args, **kwargs)
+
+    def below(*args: Any, **kwargs: Any) -> Any:
+        raise error()
+
+    function = cast(FunctionType, of_class if isinstance(owner, type) else below)
+    of = owner if isinstance(owner, type) else type(owner)
+    is_of_module = isinstance(owner, ModuleType)
+    function.__name__, function.__qualname__ = name, name if is_of_module else f"{of.__qualname__}.{name}"
+    function.__module__ = owner.__name__ if is_of_module else of.__module__
+    function.__annotations__ = {}
     return function

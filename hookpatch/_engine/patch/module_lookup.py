@@ -51,6 +51,18 @@ def presence_of(module: str) -> Presence:
     return Presence(installed=True)
 
 
+def can_be_found(module: object) -> bool:
+    """Return True if a finder finds a module, whatever ``sys.modules`` holds under the name."""
+    if not isinstance(module, str):
+        return False
+    package = module.rpartition(".")[0]
+    folders = _folders(package) if package else None
+    try:
+        return (folders is None or bool(folders)) and imports.spec_of(module, folders) is not None
+    except Exception:  # of a foreign finder: an import that fails is an error, and a stand-in too many is silent
+        return True
+
+
 def matching_modules(pattern: str) -> list[str]:
     """Return the names of all modules that match a pattern and can be found: imported, or in folders of packages.
 

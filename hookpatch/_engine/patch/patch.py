@@ -119,7 +119,7 @@ class Patch(_SessionValues):
         why, upstream, until, required_calls, check_signature: likewise.
         expects: for ``wrap``, names of parameters that the target must have.
         by_mapping: for ``inject`` and ``default``, names of arguments given in a mapping, none a misspelt option.
-        add: for ``replace``, True if the name or key may be absent; ``"absent"`` if an existing one stays.
+        add: for ``replace`` and ``wrap``, True if the name or key may be absent; ``"absent"`` if an existing one stays.
         matches, only: see ``Facts``.
         source: for ``replace``, the address of the value, or for a rule of the values.
         rule: the address of the rule, or of the edited class, for the patch of one of its matches.
@@ -268,7 +268,12 @@ def _unpickled(where: str | Target | None, *values: Any) -> Patch:
 
 
 def wrap(
-    target: str | Target, wrapper: TypedWrapper[P, R], *, expects: str | Iterable[str] = (), **facts: Unpack[Facts]
+    target: str | Target,
+    wrapper: TypedWrapper[P, R],
+    *,
+    expects: str | Iterable[str] = (),
+    add: Add = False,
+    **facts: Unpack[Facts],
 ) -> Patch:
     """Return a patch that runs ``wrapper`` around each call of the value at ``target``.
 
@@ -278,6 +283,9 @@ def wrap(
             ``instance`` is the object (for a class method the class) and ``args`` do not contain ``instance``.
         expects: names of parameters that the wrapper needs: if the target lacks one, the patch is refused, or
             skipped. A C function without a signature passes.
+        add: True if the name or key may be absent: a new function then calls the wrapper. In a class the function is
+            like a ``def`` of the class. There ``wrapped`` calls what a base class has under the name; without any,
+            ``wrapped`` raises an AttributeError, for a key a KeyError. ``"absent"``: an existing value stays unwrapped.
         **facts: see ``Facts``.
 
     Raises:
@@ -287,7 +295,25 @@ def wrap(
     if not callable(wrapper):
         raise PatchError("wrap", f"the wrapper is {a_kind(wrapper)} and cannot be called")
     _check_form("wrap", "wrapper", wrapper, "wrapped, instance, args, kwargs")
-    return _declare("wrap", target, wrapper, facts, expects=_texts("wrap", "expects", expects, "a parameter's name"))
+    _check_add("wrap", add, facts)
+    if add and facts.get("reach", "slot") != "slot":
+        raise PatchError("wrap", "takes add= for one slot: no other place holds an absent name")
+    expected = _texts("wrap", "expects", expects, "a parameter's name")
+    if add and expected:
+        raise PatchError("wrap", "takes add= or expects=, not both: a new name has no parameters yet")
+    patch = _declare("wrap", target, wrapper, facts, expects=expected, add=add)
+    if add and patch.is_of_instances:
+        way = f"write {patch.target.of_class}" if patch.target is not None else ""
+        raise PatchError("wrap", f"takes no add= for instances: a new method belongs to the class; {way}")
+    return patch
+
+
+def _check_add(verb: Verb, add: object, facts: Mapping[str, Any]) -> None:
+    if not (isinstance(add, bool) or add == "absent"):
+        given = repr(add) if isinstance(add, str) else a_kind(add)
+        raise PatchError(verb, f"add= is {given}, and none of True, False and 'absent'")
+    if add and facts.get("callers"):
+        raise PatchError(verb, "takes add= or callers=, not both: a new name has no callers yet")
 
 
 def inject(target: str | Target, arguments: Mapping[str, Any] | None = None, /, **more: Any) -> Patch:
@@ -352,13 +378,9 @@ def replace(
         TargetSyntaxError: the address cannot be read.
         PatchError: neither or both of ``value`` and ``source`` are given, or an option is invalid.
     """
-    if not (isinstance(add, bool) or add == "absent"):
-        given = repr(add) if isinstance(add, str) else a_kind(add)
-        raise PatchError("replace", f"add= is {given}, and none of True, False and 'absent'")
+    _check_add("replace", add, facts)
     if add == "absent" and facts.get("reach", "slot") != "slot":
         raise PatchError("replace", "takes add='absent' for one slot: no other place holds an absent name")
-    if add and facts.get("callers"):
-        raise PatchError("replace", "takes add= or callers=, not both: a new name has no callers yet")
     if (value is _MISSING) == (source is None):
         raise PatchError("replace", f"takes a value or source=, not {'both' if source is not None else 'neither'}")
     patch = _declare("replace", target, None if value is _MISSING else value, facts, add=add, source=source)

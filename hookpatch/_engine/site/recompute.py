@@ -67,9 +67,13 @@ class SlotBefore:
         fitting, parameters = stand_in, list[Parameter]() or None  # the parameters are those below this stand-in
         for layer in reversed(layers):
             try:
-                if value is ABSENT and layer.patch.verb != "replace":
+                if value is ABSENT and layer.patch.verb != "replace" and not layer.patch.add:
                     self._check_beneath(layer, layers)
+                if layer.wraps and layer.finds_value(value, self.state.slot):
+                    continue
                 if layer.wraps:
+                    if value is ABSENT and layer.patch.add:
+                        value, own = self.state.nothing, True
                     stand_in = stand_in or self._stand_in_over(value, own, layer)
                     if not layer.is_ready:
                         if fitting is not stand_in:
@@ -109,7 +113,9 @@ class SlotBefore:
         patch, slot = layer.patch, self.state.slot
         is_over_nothing = patch.verb != "remove" or (self.state.base is ABSENT and layer not in self.layers)
         outside = (
-            outer for outer in layers[: layers.index(layer)] if outer.patch.verb == "replace" and not outer.ended
+            outer
+            for outer in layers[: layers.index(layer)]
+            if (outer.patch.verb == "replace" or (outer.patch.add and patch.verb != "edit")) and not outer.ended
         )
         if is_over_nothing and (adder := next(outside, None)) is not None:
             adding = f"{adder.patch.verb} {adder.patch.by_rule}".rstrip()

@@ -201,7 +201,8 @@ class Site:
 
         def end() -> None:
             nonlocal ending
-            if not self._layers and self._ending != "restored":
+            is_needless = layer.is_needless and not self._state.written  # what came into the slot has no value to cover
+            if not self._layers and self._ending != "restored" and not is_needless:
                 ending = "displaced" if self._ending == "dormant" and not layer.wraps else self._ending
             note(ending)
             if ending != "restored" or (not self._layers and self._state.may_come_back):
@@ -332,7 +333,7 @@ class Site:
         Raises:
             Exception: raised by the owner when the slot was read.
         """
-        if layer not in self._layers or layer.is_left_out:
+        if layer not in self._layers or layer.is_left_out or layer.is_needless:
             return None
         if not self._state.is_intact:
             self.look_again(())  # the slot may hold an earlier value of ours

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final, Literal, TypeAlias, final
 
 from hookpatch._bootstrap.interrupts import is_interrupt
+from hookpatch._engine.calls.beneath import absent
 from hookpatch._engine.calls.kept import keeps
 from hookpatch._engine.calls.trampoline import beneath_link
 from hookpatch._engine.site.late_restore import LateRestore, is_recognisable, weakly
 from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._engine.site.stand_in import is_our_wrapper
+from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.item import ItemSlot
 from hookpatch._engine.slots.originals import beneath_proxies
@@ -44,11 +46,15 @@ class SlotState:
         is_covered: True while a foreign value keeps us from writing our value.
         may_come_back: True when foreign code may have saved our value and may write the saved value later.
         written: weak references to our last values.
+        nothing: the function under a wrapper that adds a name.
         wanted: the value for the slot; other than ``value`` if a foreign value kept us from the last write.
         writing: the value of a write that was interrupted.
     """
 
-    __slots__ = ("base", "is_covered", "may_come_back", "original", "slot", "value", "wanted", "writing", "written")
+    __slots__ = (
+        *("_nothing", "base", "is_covered", "may_come_back", "original", "slot", "value", "wanted", "writing"),
+        "written",
+    )
 
     def __init__(self, slot: Slot) -> None:
         self.slot: Final = slot
@@ -59,6 +65,7 @@ class SlotState:
         self.wanted: Any = ABSENT
         self.written: tuple[Callable[[], object], ...] = ()
         self.writing: tuple[Any] | None = None
+        self._nothing: Any = None
 
     def read_original(self) -> None:
         """Read the original from the slot."""
@@ -75,6 +82,13 @@ class SlotState:
         self.may_come_back = False
         self.written = ()
         self.value = original  # last: an interrupted read is done again, since the state is not intact
+
+    @property
+    def nothing(self) -> Any:
+        """The function under a wrapper that adds a name, the same each time."""
+        if self._nothing is None:
+            self._nothing = _nothing_at(self.slot)
+        return self._nothing
 
     def look_up_base(self) -> None:
         """Read the lazy attribute of a module: only for a layer over the attribute, since reading may run an import."""
@@ -218,3 +232,18 @@ class SlotState:
         late_restore = LateRestore(self.slot, self.written, self.original, on_restored)
         if not late_restore.try_to_restore():
             late_restore.wait()
+
+
+def _nothing_at(slot: Slot) -> Any:
+    """Return the function under a wrapper that adds a name, of the kind that a ``def`` at the place would have."""
+    kind = AttributeError if isinstance(slot, AttributeSlot) else KeyError
+
+    def error() -> Exception:
+        return kind(f"{slot} is added by a patch: without the patch there is nothing to call")
+
+    if not isinstance(slot, AttributeSlot):
+        return absent("added", slot.owner, error)
+    function = absent(slot.name, slot.owner, error)
+    if isinstance(slot.owner, type):
+        return classmethod(function) if slot.name == "__class_getitem__" else function
+    return function if isinstance(slot.owner, ModuleType) else MethodType(function, slot.owner)

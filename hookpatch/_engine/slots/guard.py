@@ -25,7 +25,7 @@ from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.lazy import is_lazy, source_of
 from hookpatch._engine.slots.originals import originals
-from hookpatch._engine.slots.resolve import missing
+from hookpatch._engine.slots.resolve import has_value, missing
 from hookpatch._engine.slots.slot import ABSENT, KEPT, Slot, along_mro, inner
 from hookpatch.errors import SignatureError, TargetRefused, _suggest
 
@@ -52,10 +52,10 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
         return
     # In a slot with layers another layer may have added the value: the site checks.
     if original is ABSENT and slot.key not in originals:
-        if patch.verb != "replace":
-            raise missing(slot, patch.target, owner)
-        if not patch.add and not _may_exist(slot):
+        if patch.verb == "replace" and not patch.add and not _may_exist(slot):
             raise missing(slot, patch.target, owner, remedy="add=True adds it")
+        if patch.verb != "replace" and not patch.add:
+            raise missing(slot, patch.target, owner)
     if slot.in_class is not None and slot.in_class.__flags__ & _IMMUTABLE:
         way = f"put a subclass in place of the class, with hookpatch.derive where {describe(slot.in_class)} is used"
         raise TargetRefused(patch.address, owner, f"{slot} is of a class written in C, which cannot be changed; {way}")
@@ -85,13 +85,9 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
         problem = f"{slot} is a lazy import of {source_of(original)}, unused until now"
         raise TargetRefused(patch.address, owner, f"{problem}; patch {home}, where it is defined")
     in_place = patch.reach == "everywhere" and not patch.is_narrowed and type(getter_of(own)) is FunctionType
-    if patch.is_around_calls and slot.key not in originals and not in_place:
+    is_new = original is ABSENT and patch.add
+    if patch.is_around_calls and slot.key not in originals and not in_place and not is_new:
         check_callable(patch, slot, original, owner)
-
-
-def has_value(slot: Slot, own: object) -> bool:
-    """Return True if an owner has a value in a slot, inherits it, or fetches it now by a ``__getattr__``."""
-    return own is not ABSENT or slot.inherited() is not ABSENT
 
 
 def _may_exist(slot: Slot) -> bool:
@@ -108,6 +104,9 @@ def _may_exist(slot: Slot) -> bool:
 def check_patch(patch: Patch, scope: Scope, owner: object) -> None:
     """Raise RequirementError for an unsupported installed version, TargetRefused for scope="task" without calls."""
     check_requirement(patch, owner)
+    if scope == "task" and patch.add and patch.is_around_calls:
+        problem = "scope='task' is for calls, and add= adds a name for all tasks; take scope='process'"
+        raise TargetRefused(patch.address, owner, problem)
     if scope == "task" and not patch.is_around_calls:
         verbs = "wrap, inject, default, and replace with callers="
         problem = (

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.describe import a_kind, describe
+from hookpatch._engine.patch.module_lookup import can_be_found
 from hookpatch._engine.patch.target import Attribute, Item, Target
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.item import ItemSlot
@@ -74,6 +75,13 @@ def missing(slot: Slot, target: Target, owner: object, where: str | None = None,
         return TargetNotFound(target, owner, where, "attribute", slot.name, _names(slot.owner), remedy)
     assert isinstance(slot, ItemSlot)  # the third kind, the code of a function, is never absent
     return TargetNotFound(target, owner, where, "key", slot.index, _keys(slot.owner), remedy)
+
+
+def has_value(slot: Slot, own: object) -> bool:
+    """Return True if an owner has a value in a slot, inherits or fetches it: by a ``__getattr__``, or by an import."""
+    if own is not ABSENT or slot.inherited() is not ABSENT:
+        return True
+    return isinstance(slot, ItemSlot) and imports.is_of_modules(slot.owner) and can_be_found(slot.index)
 
 
 def if_added(slot: Slot) -> str:

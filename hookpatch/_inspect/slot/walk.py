@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final, final
 
 from hookpatch._engine.calls import beneath
@@ -95,7 +95,7 @@ class LayerWalk:
                 value = layer.derived_from(value) if calls_on else self._below(layer, site)
             elif is_proxy(value):
                 slot, site = self._add_run(callee._self_layers, slot, site, value)
-                value = AttributeSlot(callee, "__wrapped__").read()
+                value = self._bottom(AttributeSlot(callee, "__wrapped__").read(), slot)
             elif type(callee) is FunctionType and is_trampoline(callee):
                 layer = self._now.of_link.get(id(link_of(callee)))
                 slot, site = self._add_run([] if layer is None else [layer], slot, site, callee)
@@ -165,9 +165,10 @@ class LayerWalk:
 
     def _bottom(self, value: Any, slot: Slot) -> Any:
         """Return the callee of our innermost function, which calls the original; any other value unchanged."""
-        if type(value) is not FunctionType or value.__code__.co_filename != beneath.__file__:
+        function = value.__func__ if type(value) is MethodType else value
+        if type(function) is not FunctionType or function.__code__.co_filename != beneath.__file__:
             return value
-        cells = dict(zip(value.__code__.co_freevars, value.__closure__ or (), strict=True))
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         if "value" in cells:
             return cells["value"].cell_contents
         self._inherited(slot)

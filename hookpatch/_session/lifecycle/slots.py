@@ -18,7 +18,7 @@ from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.lazy import is_lazy
 from hookpatch._engine.slots.originals import originals, own_beneath
-from hookpatch._engine.slots.resolve import resolve
+from hookpatch._engine.slots.resolve import has_value, resolve
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner, is_class_of_program
 from hookpatch._engine.slots.trial import PROXIES, functions_stand_in
 from hookpatch._session.ledger import Requested
@@ -73,7 +73,7 @@ class SlotLifecycle(LayersLifecycle):
         """
         slot = self._slot(module, anew)
         own = own_beneath(slot)
-        if not (self._patch.is_for_absent and guard.has_value(slot, own)):
+        if not (self._patch.is_for_absent and has_value(slot, own)):
             self._take_source()
         patch = self._patch
         guard.check_slot(patch, slot, own, self._owner)

@@ -23,8 +23,9 @@ from hookpatch._engine.patch.process_end import call_guarded
 from hookpatch._engine.site.layers.rivals import Among, AnyGiver, differing, giving, in_words, overriding, test_of
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
-from hookpatch._engine.slots.guard import called, check_call, check_value, has_value
+from hookpatch._engine.slots.guard import called, check_call, check_value
 from hookpatch._engine.slots.originals import beneath
+from hookpatch._engine.slots.resolve import has_value
 from hookpatch._engine.slots.slot import ABSENT, Slot, alike, inner
 
 Count: TypeAlias = Callable[[Any, Slot, "Layer"], Any]  # returns a stand-in for a value, which counts the calls
@@ -144,7 +145,7 @@ class Layer:
     @property
     def is_ready(self) -> bool:
         """True when the layer runs around the calls of any value below, without a ``fit``."""
-        return self.patch.verb in ("wrap", "replace") and not self.patch.expects
+        return self.patch.verb in ("wrap", "replace") and not (self.patch.expects or self.patch.is_for_absent)
 
     @property
     def depends_on_outer(self) -> bool:
@@ -162,6 +163,13 @@ class Layer:
         is_plain = not (self.ended or self.is_gated or self._left is not None) and self.only is None
         return is_plain and self.patch.verb in GIVING_VERBS
 
+    def finds_value(self, below: Any, slot: Slot) -> bool:
+        """Return True if a layer that adds a name finds a value there, and note that the layer is not needed."""
+        if not self.patch.is_for_absent:
+            return False
+        self._effect = NOT_NEEDED if has_value(slot, below) else ""
+        return bool(self._effect)
+
     def value(self, below: Any, slot: Slot, inherited: Callable[[], Any] | None = None) -> Any:
         """Return the value to put over ``below``: given, derived, or ABSENT.
 
@@ -170,8 +178,7 @@ class Layer:
         Raises:
             SignatureError: the derived value does not take the calls that the original takes.
         """
-        if self.patch.is_for_absent and has_value(slot, below):
-            self._effect = NOT_NEEDED
+        if self.finds_value(below, slot):
             return below
         if self.patch.verb == "replace":
             is_itself = isinstance(slot, FunctionSlot) and inner(self.patch.change) is slot.owner
