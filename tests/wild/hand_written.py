@@ -135,7 +135,7 @@ def figures() -> str:
     lines = [
         f"{len(rows)} patches of {projects} projects, from {files} files: {count['directly']} are said directly "
         f"({count['directly'] / len(rows):.3f}), {count['around']} with code around the declaration, "
-        f"{count['not']} not. {wanted} In {methods} of them the function is a method of an object without an address, "
+        f"{count['not']} not. {wanted} In {methods} of them the function is a method of an object of the project, "
         f"such as `options.guarded`; without these the share is {(count['directly'] - methods) / len(rows):.3f}.",
         f"A second collection was chosen before any declaration was tried: of its {len(second)} patches of {others} "
         f"projects {sum(row.how == 'directly' for row in second)} are said directly "

@@ -24,9 +24,8 @@ class Outliving:
     def __init__(self) -> None:
         # By wrapper, with the links of the wrapper. GIL: each change is one operation.
         self._layers: Final[dict[int, tuple[ref[Any], Layer, list[CellType]]]] = {}
-        self.sites: Sequence[
-            Site
-        ] = ()  # the site of the last dead instance: plugins are notified of the end of its patch
+        # The site of the last dead instance: plugins are notified of the end of its patch.
+        self.sites: Sequence[Site] = ()
 
     def keep_layer(self, site: Site, layer: Layer, has_ended: bool) -> None:
         """Keep a layer in effect until its wrapper dies or the session ends. Called by the collector, anywhere."""

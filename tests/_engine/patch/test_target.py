@@ -302,7 +302,7 @@ def test_address_inside_a_key_that_cannot_be_read_is_refused() -> None:
 
 
 def test_object_given_as_an_address_is_refused() -> None:
-    """The message says how to address an object without an address."""
+    """The message says how to patch an object that has no address."""
     with pytest.raises(TargetSyntaxError) as caught:
         hookpatch.remove(["a", "b"])  # type: ignore[arg-type]  # what is tested
     assert str(caught.value) == (
