@@ -7,7 +7,7 @@ import re
 import sys
 import sysconfig
 from functools import cache, lru_cache, partial, partialmethod
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlparse
 
@@ -19,7 +19,7 @@ from hookpatch._inspect.audit.snapshot import module_of_class, names_of_module
 
 PYTHON: Final = "Python"  # the standard library, in place of a distribution
 # The program may have replaced these, even under names of this module: no value is read under its name.
-_KEPT: Final = (open, os.listdir, os.path.realpath)
+_KEPT: Final = SimpleNamespace(open=open, listdir=os.listdir, realpath=os.path.realpath)
 _LIBRARY: Final = [os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "platstdlib")]
 _FOLDERS: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _MAKERS: Final = (PYTHON, "wrapt", "decorator", "pluggy")  # distributions with makers of wrappers
@@ -154,7 +154,7 @@ def distribution_of(file: str) -> str | None:
     """Return the distribution that lists a file in its RECORD, ``PYTHON`` for the standard library; None if neither."""
     if file[:1] == "<":
         return PYTHON if file.startswith("<frozen ") else None
-    path = _real(file)
+    path = _KEPT.realpath(file)
     if not any(folder in path for folder in _FOLDERS):
         if any(path.startswith(library) for library in _LIBRARY):
             return PYTHON
@@ -167,7 +167,7 @@ def distribution_of(file: str) -> str | None:
 
 @lru_cache(maxsize=1)
 def _folders() -> list[str]:
-    real = {_real(folder or ".") + os.sep for folder in sys.path}
+    real = {_KEPT.realpath(folder or ".") + os.sep for folder in sys.path}
     return sorted(real, key=len, reverse=True)
 
 
@@ -191,7 +191,7 @@ def _editable() -> list[tuple[str, str]]:
             text = _content(f"{info}/direct_url.json").decode()
             if '"editable": true' in text or '"editable":true' in text:
                 url = text.partition('"url"')[2].partition('"')[2].partition('"')[0]
-                folders.append((_real(unquote(urlparse(url).path)) + os.sep, _distribution_name(info)))
+                folders.append((_KEPT.realpath(unquote(urlparse(url).path)) + os.sep, _distribution_name(info)))
     return sorted(folders, reverse=True)
 
 
@@ -240,14 +240,10 @@ def _distribution_name(info: str) -> str:
     return facts["Name"]
 
 
-def _real(path: str) -> str:
-    return _KEPT[2](path)
-
-
 def _infos(folder: str) -> list[str]:
     """Return the folders with the metadata of the distributions in a folder."""
     try:
-        return [f"{folder}{name}" for name in _KEPT[1](folder) if name.endswith(".dist-info")]
+        return [f"{folder}{name}" for name in _KEPT.listdir(folder) if name.endswith(".dist-info")]
     except OSError:
         return []
 
@@ -255,7 +251,7 @@ def _infos(folder: str) -> list[str]:
 def _content(file: str) -> bytes:
     """Return the content of a file; nothing of an unreadable one."""
     try:
-        with _KEPT[0](file, "rb") as stream:
-            return stream.read()
+        with _KEPT.open(file, "rb") as stream:
+            return bytes(stream.read())
     except OSError:
         return b""
