@@ -50,7 +50,10 @@ def _noted_before(patch: Patch, slot: Slot) -> Iterator[str]:
     if not isinstance(slot, AttributeSlot):
         return
     cls, name, own = slot.in_class, slot.name, own_beneath(slot)
-    computed = slot.owner if isinstance(slot.owner, cached_property) else slot.inherited() if own is ABSENT else own
+    computed = (
+        slot.inherited() if own is ABSENT and cls is not None else own
+    )  # the __getattr__ of a module stays unasked
+    computed = slot.owner if isinstance(slot.owner, cached_property) else computed
     if isinstance(computed, cached_property):
         name = computed.attrname or name
         until = "before the patch, and of the patch after its end"
