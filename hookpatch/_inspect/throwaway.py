@@ -15,9 +15,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hookpatch._bootstrap import environment
 from hookpatch._bootstrap.json import parsed, written
 from hookpatch._bootstrap.selection import Selection
 from hookpatch._engine.patch.patch import Patch
@@ -25,6 +24,7 @@ from hookpatch._inspect import cache
 from hookpatch._inspect.cache import LookOptions
 from hookpatch._inspect.rehearsal import MatchOutcome, Outcome, import_or_outcome, rehearse
 from hookpatch._plugins import notify
+from hookpatch._processes.aside import how_it_ended, start_child
 from hookpatch._processes.payload import Item, NotCarried, pack, unpacked
 from hookpatch._session.ledger import Requested
 from hookpatch._session.load import load, load_drift
@@ -36,11 +36,6 @@ if TYPE_CHECKING:
     from hookpatch._plugins.host import Host  # imports pluggy
 
 Result: TypeAlias = "str | list[Any]"  # the outcomes of an item as JSON, or why no outcome is known
-# The standard library's json is imported before the user's path is set: a file of the user may be named json.py.
-_CHILD: Final = (
-    "import json, sys; task = json.load(sys.stdin.buffer); sys.path[:] = task['path']; "
-    "from hookpatch._inspect.throwaway import main; main(task)"
-)
 
 
 def outcomes_of(
@@ -92,18 +87,10 @@ def _in_child(task: Mapping[str, Any], limit: float) -> tuple[list[Result], dict
     """Rehearse in a child process; return the result of each item, and the files behind the results."""
     with tempfile.TemporaryDirectory(prefix="hookpatch-") as folder:
         into = os.path.join(folder, "outcomes")
-        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as for hookpatch run
-        child = subprocess.Popen(
-            [sys.executable, *flags, "-P", "-c", _CHILD],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=environment.without_ours(),
-            start_new_session=True,  # to end the child's own processes, too
-        )
-        end = ""
+        child, end = start_child(__name__, {**task, "into": into}), ""
+        assert child.stdin is not None
         try:
-            child.communicate(written({**task, "into": into}).encode(), timeout=limit)
+            child.wait(limit)
         except subprocess.TimeoutExpired:
             end = f"took longer than {limit:g} s"
         finally:
@@ -111,6 +98,7 @@ def _in_child(task: Mapping[str, Any], limit: float) -> tuple[list[Result], dict
                 with suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
+            child.stdin.close()
         try:
             with open(into, encoding="utf-8") as file:
                 lines = [parsed(line) for line in file]
@@ -120,8 +108,7 @@ def _in_child(task: Mapping[str, Any], limit: float) -> tuple[list[Result], dict
     if "results" in last:
         return last["results"], last["files"]
     if not end:
-        code = child.returncode
-        end = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+        end = how_it_ended(child.returncode)
     problem = f"the child process that looked {end}{last.get('while', '')}"
     return [problem] * len(task["items"]), {}
 

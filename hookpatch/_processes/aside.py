@@ -24,9 +24,44 @@ from hookpatch._bootstrap.json import parsed, written
 LIMIT: Final = 30.0  # seconds for a call
 # The standard library's json is imported before the user's path is set: a file of the user may be named json.py.
 _CHILD: Final = (
-    "import json, sys; task = json.load(sys.stdin.buffer); sys.path[:] = task['path']; "
-    "from hookpatch._processes.aside import main; main(task)"
+    "import json, sys; task = json.loads(sys.stdin.buffer.readline()); sys.path[:] = task['path']; "
+    "from hookpatch._processes.aside import end_with_parent; end_with_parent(); from {module} import main; main(task)"
 )
+
+
+def start_child(module: str, task: Mapping[str, Any], stdout: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+    """Start a throwaway child process, which leads a process group and ends with this process, even with a killed one.
+
+    Args:
+        module: the module with the function ``main``, called with the task.
+        task: JSON values; ``path`` is the ``sys.path`` of the user.
+        stdout: as for ``subprocess.Popen``.
+    """
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as for hookpatch run
+    child = subprocess.Popen(
+        [sys.executable, *flags, "-P", "-c", _CHILD.format(module=module)],
+        stdin=subprocess.PIPE,  # closed by the system when this process ends
+        stdout=stdout,
+        stderr=subprocess.DEVNULL,
+        env=environment.without_ours(),
+        start_new_session=True,
+    )
+    assert child.stdin is not None
+    with suppress(BrokenPipeError):
+        child.stdin.write(written(task).encode() + b"\n")
+        child.stdin.flush()
+    return child
+
+
+def end_with_parent() -> None:
+    """Let the system end the processes of this group, by a signal, when the parent process has closed the pipe."""
+    pipe = os.dup(0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # code that reads input finds the end of a file
+    if hasattr(os, "O_ASYNC"):  # not on Windows
+        import fcntl
+
+        fcntl.fcntl(pipe, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(pipe, fcntl.F_SETFL, os.O_ASYNC)
 
 
 @final
@@ -62,22 +97,11 @@ class _Child:
     """A child process, and the lines written by the process. At the end all processes of its session are killed."""
 
     def __init__(self, task: Mapping[str, Any]) -> None:
-        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as for hookpatch run
-        self._process = subprocess.Popen(
-            [sys.executable, *flags, "-P", "-c", _CHILD],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment.without_ours(),
-            start_new_session=True,
-        )
-        assert self._process.stdin is not None
+        self._process: Final = start_child(__name__, task, subprocess.PIPE)
         assert self._process.stdout is not None
         self._lines: SimpleQueue[bytes] = SimpleQueue()
         self._reader: Final = Thread(target=_read, args=(self._process.stdout, self._lines), daemon=True)
         self._reader.start()
-        with suppress(BrokenPipeError), self._process.stdin as pipe:
-            pipe.write(written(task).encode())
         self.end = ""
 
     def line(self, limit: float) -> Any:
@@ -102,6 +126,8 @@ class _Child:
             os.killpg(self._process.pid, signal.SIGKILL)
         code = self._process.wait()
         self._reader.join(1)  # a process outside of the session may hold the pipe
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         self.end = self.end or how_it_ended(code)
 
 

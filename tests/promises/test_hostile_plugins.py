@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Final
 
@@ -234,3 +236,56 @@ def test_any_encoding_of_streams_spoils_no_command(home: Environment, encoding: 
         text = completed.stdout.decode(encoding)
         assert "could not" not in text, text
         assert "fails" not in text, text
+
+
+BUSY: Final = """
+import os, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+with open(os.environ["PIDS"], "w") as file:
+    file.write(f"{os.getpid()} {child.pid}.")
+while True:
+    pass
+"""
+
+
+@pytest.fixture(scope="module")
+def busy(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """Make an environment with a plugin and a module that start a process, and run for ever."""
+    plugins = {"busy": "import busy_module", "patching": LOUDER.replace("vendor:speak", "busy_module:speak")}
+    home = furnished(tmp_path_factory.mktemp("busy"), wheels, plugins, {"script.py": ""})
+    (home.site_packages / "busy_module.py").write_text(BUSY)
+    return home
+
+
+def is_running(pid: str) -> bool:
+    status = Path(f"/proc/{pid}/stat")
+    return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
+@pytest.mark.parametrize("words", ["list", "doctor", "plan patching", "adopt busy_module:apply --name adopted"])
+def test_killed_command_leaves_no_process(busy: Environment, tmp_path: Path, words: str) -> None:
+    """The throwaway process of a command ends with the command, as do the processes started there."""
+    pids = tmp_path / "pids"
+    command = subprocess.Popen(
+        [busy.python.parent / "hookpatch", *words.split()],
+        env={**os.environ, "PIDS": str(pids), "HOOKPATCH_CACHE": "0"},
+        cwd=busy.folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        while not pids.exists() or not pids.read_text().endswith("."):
+            assert command.poll() is None, "the command ended before the module ran"
+            time.sleep(0.05)
+    finally:
+        command.kill()
+        command.wait()
+    for pid in pids.read_text().rstrip(".").split():
+        for _ in range(100):
+            if not is_running(pid):
+                break
+            time.sleep(0.05)
+        else:
+            os.kill(int(pid), signal.SIGKILL)
+            pytest.fail(f"process {pid} outlived the command")
