@@ -26,7 +26,11 @@ VERBS: Final = {
     verb: getattr(hookpatch, verb)
     for verb in ("wrap", "inject", "default", "replace", "derive", "remove", "edit", "transform", "enter")
 }
-OTHERS: Final = {"Target": hookpatch.Target, "staticmethod": staticmethod}
+OTHERS: Final = {
+    "Target": hookpatch.Target,
+    "staticmethod": staticmethod,
+    "is_traced": callable,  # a rule without a match is refused
+}
 CLAIM: Final = (72, 76)  # of an earlier collection, of which no record is left
 WHY: Final = {
     "values": "the wrapper of each method needs a value of its own, the place of the object in the model, so a loop "
