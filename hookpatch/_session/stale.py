@@ -6,7 +6,7 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from types import MethodType, ModuleType
 from typing import Any, Final, final
 from weakref import WeakMethod
@@ -51,8 +51,9 @@ def note_stale(entries: Sequence[Entry]) -> None:
     every = [sought for entry in entries for sought in _sought(entry)]
     if found := [sought for sought in every if is_recognisable(sought.original)]:
         _look_for_stale(found)
+    second_copies = cache(_second_copies)  # one look at all modules for each module with a target
     for entry in entries:
-        _note_names(entry)
+        _note_names(entry, second_copies)
 
 
 def _sought(entry: Entry) -> Iterator[_Sought]:
@@ -161,13 +162,13 @@ def _living(count: int) -> str:
     return f"{count} living instance{'s' * (count > 1)}"
 
 
-def _note_names(entry: Entry) -> None:
-    """Note the names bound from a plain value, and the subclasses that override a method."""
+def _note_names(entry: Entry, second_copies: Callable[[str], list[str]]) -> None:
+    """Note the names bound from a plain value, second copies of the module, and subclasses that override a method."""
     target = entry.request.patch.target
     if target is None or target.module is None or not isinstance(target.slot, Attribute):
         return
     name, owner = target.slot.name, _owner_of(target)
-    entry.stale = (*(words for words in entry.stale if not words.endswith(_COPY)), *_second_copies(target.module))
+    stale = [words for words in entry.stale if not words.endswith(_COPY)]
     is_class = issubclass(type(owner), type)  # isinstance asks the owner's own code
     if is_class and entry.place is None:
         entry.overridden = overridden(owner, name, is_of_rule=entry.request.rule is not None)
@@ -176,9 +177,10 @@ def _note_names(entry: Entry) -> None:
 
         is_old = partial(is_same_value, entry.original)
         if is_class:
-            entry.stale = (*baked_in(owner, name, is_old), *_second_copies(target.module))
+            stale = baked_in(owner, name, is_old)
         elif issubclass(type(owner), ModuleType):
-            entry.stale = (*sorted(bound_from(target.module, name, is_old)), *_second_copies(target.module))
+            stale = sorted(bound_from(target.module, name, is_old))
+    entry.stale = (*stale, *second_copies(target.module))
 
 
 def _second_copies(name: str) -> list[str]:

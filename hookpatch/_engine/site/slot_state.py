@@ -52,7 +52,15 @@ class SlotState:
     """
 
     __slots__ = (
-        *("_nothing", "base", "is_covered", "may_come_back", "original", "slot", "value", "wanted", "writing"),
+        "_nothing",
+        "base",
+        "is_covered",
+        "may_come_back",
+        "original",
+        "slot",
+        "value",
+        "wanted",
+        "writing",
         "written",
     )
 
