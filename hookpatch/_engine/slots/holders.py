@@ -57,7 +57,8 @@ def holders(referents: Sequence[Any], every: bool = False) -> list[Holder]:
         referents: the objects.
         every: also holders of which only the kind is known, and references that the collector does not list.
     """
-    referrers = Referrers(referents, [entry for referent in referents for entry in getweakrefs(referent)])
+    weak = [entry for referent in referents for entry in getweakrefs(referent)]
+    referrers = Referrers(referents, weak, counts=every)
     places_found: list[Holder] = []
     try:
         search = _Search(referrers)

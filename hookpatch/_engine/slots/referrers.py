@@ -51,7 +51,8 @@ class Referrers:
     Call ``forget`` after the search: the references kept here would disturb the next search.
     """
 
-    def __init__(self, *sought: Sequence[Any]) -> None:
+    def __init__(self, *sought: Sequence[Any], counts: bool) -> None:
+        self._counts: Final = counts  # also the references that the collector does not list: a report shows the number
         self._own_ids: set[int] = {id(sought), *map(id, sought), id(originals)}
         self._own_ids.add(id(imports.loaded("_asyncio")))  # must not be asked for its references: see _objects
         self._kept: list[Any] = [sought]  # kept alive, so that no id in _own_ids is used again
@@ -80,7 +81,7 @@ class Referrers:
         steps: dict[int, int] = dict.fromkeys(level, 0)
         for depth in range(2 * DEPTH):
             referrers = self._keep(_referrers(level))
-            if depth == 0:
+            if depth == 0 and self._counts:
                 self._count_unlisted(level, referrers)
             if depth == 0 and gc.get_freeze_count():  # the collector leaves out frozen objects
                 referrers += [vars(module) for _, module in imports.modules()]
