@@ -113,15 +113,13 @@ class Referrers:
 
     def _count_unlisted(self, level: dict[int, Any], referrers: list[Any]) -> None:
         """Count the references to functions that no object shows: of C code, and of running functions."""
-        if gc.get_freeze_count() or not hasattr(sys, "_current_frames") or not hasattr(sys, "getrefcount"):
+        if gc.get_freeze_count() or not hasattr(sys, "getrefcount"):
             return
         listed = Counter(number for number in map(id, referrers) if number in level)  # held by this list
         for referrer in referrers:
             listed.update(number for number in map(id, gc.get_referents(referrer)) if number in level)
-        running = {frame.f_code for frame in _running_frames()}
         for number in level:
-            code = getattr(level[number], "__code__", None) if type(level[number]) is FunctionType else None
-            if code is not None and code not in running:
+            if type(level[number]) is FunctionType:
                 self.unlisted[number] = max(0, sys.getrefcount(level[number]) - _of_question() - listed[number])
 
     def is_of_hookpatch(self, holder: Any, depth: int = DEPTH) -> bool:
@@ -157,15 +155,6 @@ class Referrers:
 def _binders(link: Any) -> list[Any]:
     """Return the methods ``__get__`` of functions in the link of a trampoline."""
     return [held for held in link if type(held) is types.MethodWrapperType] if type(link) is tuple else []
-
-
-def _running_frames() -> Iterator[types.FrameType]:
-    """Yield the frames of the running functions of all threads."""
-    for innermost in sys._current_frames().values():
-        frame: types.FrameType | None = innermost
-        while frame is not None:
-            yield frame
-            frame = frame.f_back
 
 
 @cache
