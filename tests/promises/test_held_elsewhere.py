@@ -15,8 +15,8 @@ import selectors
 import signal
 import socket
 import sqlite3
-import threading
 import sys
+import threading
 import types
 from collections.abc import Callable
 from types import ModuleType
