@@ -15,7 +15,6 @@ import selectors
 import signal
 import socket
 import sqlite3
-import sys
 import threading
 import types
 from collections.abc import Callable
@@ -169,8 +168,6 @@ def _wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 @pytest.mark.parametrize("way", _HELD)
 def test_a_holder_is_patched_or_told_of(make_module: Callable[[str, str], ModuleType], way: str, reach: Any) -> None:
-    if sys.version_info[:2] == (3, 12) and reach == "slot" and way in ("signal handler", "function of sqlite"):
-        pytest.skip("on Python 3.12 the references of C code are counted one short, and the report names none")
     module: Any = make_module("held_elsewhere", MODULE)
     call, end = _HELD[way](module.function)
     try:
@@ -190,7 +187,7 @@ def test_a_holder_is_patched_or_told_of(make_module: Callable[[str, str], Module
 
 
 def test_without_a_holder_nothing_is_told(make_module: Callable[[str, str], ModuleType]) -> None:
-    """References of hookpatch itself are no holders; a running call is counted, by its name."""
+    """References of hookpatch itself are no holders; neither is a call that is running."""
     module: Any = make_module("held_elsewhere", MODULE)
     patches = [hookpatch.wrap("held_elsewhere:function", _wrapper) for _ in range(3)]
     with hookpatch.active(patches[0], children="local") as outer, hookpatch.active(*patches[1:], children="local") as s:
@@ -203,8 +200,7 @@ def test_without_a_holder_nothing_is_told(make_module: Callable[[str, str], Modu
         hookpatch.derive("held_elsewhere:function", functools.partial(_derived)), children="local"
     ) as s:
         module.function()
-    (row,) = (row for report in reports for row in report)
-    assert all(words.startswith("C code or a running function (") for words in row.stale)
+    assert [row.stale for report in reports for row in report] == [()]
 
 
 def _derived(original: Any) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Callable, Collection
 from typing import Any, Final, final
 from weakref import ReferenceType, ref
@@ -17,11 +15,11 @@ from hookpatch._engine.site.sites import site_at
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.guard import check_slot
 from hookpatch._engine.slots.originals import originals, own_beneath
+from hookpatch._engine.slots.referrers import hides_objects
 from hookpatch._engine.slots.resolve import missing
 from hookpatch._engine.slots.slot import ABSENT
 from hookpatch.errors import HookpatchError
 
-_OF_PYTHON: Final = 1_000 if sys.version_info[:2] == (3, 12) else 0  # Python 3.12 freezes some hundred by itself
 _FROZEN: Final = "instances that gc.freeze() has set aside are not seen"
 
 
@@ -151,9 +149,8 @@ class Living:
 
     def doubts(self) -> list[str]:
         """Return the unpatched instances in words."""
-        unseen = gc.get_freeze_count() > _OF_PYTHON
         doubts = [f"{len(self._without)} instances have no such attribute"] if self._without else []
-        return [*doubts, _FROZEN] if unseen else doubts
+        return [*doubts, _FROZEN] if hides_objects() else doubts
 
     def left_out(self) -> str:
         """Return the number of instances of unmeant subclasses, in words; a method asks for the class at each call."""

@@ -28,6 +28,7 @@ DEPTH: Final = 4  # levels between a holder and a name, as in m:REGISTRY['a'][0]
 _CROWD: Final = 500  # a level of more nameless holders is not followed upwards
 _MANY: Final = 100  # from this number of objects on, a loop over all references beats gc.get_referrers
 _STEP: Final = 64  # objects per step of the loop
+_OF_PYTHON: Final = 1_000 if sys.version_info[:2] == (3, 12) else 0  # Python 3.12 freezes some hundred by itself
 
 # Objects of the type system: no user gives them a name.
 _INTERNAL: Final = (
@@ -113,13 +114,15 @@ class Referrers:
 
     def _count_unlisted(self, level: dict[int, Any], referrers: list[Any]) -> None:
         """Count the references to functions that no object shows: of C code, and of running functions."""
-        if gc.get_freeze_count() or not hasattr(sys, "getrefcount"):
+        if hides_objects() or not hasattr(sys, "_current_frames") or not hasattr(sys, "getrefcount"):
             return
         listed = Counter(number for number in map(id, referrers) if number in level)  # held by this list
         for referrer in referrers:
             listed.update(number for number in map(id, gc.get_referents(referrer)) if number in level)
+        running = _running_codes()
         for number in level:
-            if type(level[number]) is FunctionType:
+            code = level[number].__code__ if type(level[number]) is FunctionType else None
+            if code is not None and code not in running:
                 self.unlisted[number] = max(0, sys.getrefcount(level[number]) - _of_question() - listed[number])
 
     def is_of_hookpatch(self, holder: Any, depth: int = DEPTH) -> bool:
@@ -155,6 +158,27 @@ class Referrers:
 def _binders(link: Any) -> list[Any]:
     """Return the methods ``__get__`` of functions in the link of a trampoline."""
     return [held for held in link if type(held) is types.MethodWrapperType] if type(link) is tuple else []
+
+
+def _running_codes() -> set[types.CodeType]:
+    """Return the code of the running functions of all threads.
+
+    No frame stays in a variable: a frame that holds itself would keep the local variables of the search alive, and the
+    next search would find them.
+    """
+    codes = set()
+    for frame in sys._current_frames().values():
+        caller: types.FrameType | None = frame
+        del frame
+        while caller is not None:
+            codes.add(caller.f_code)
+            caller = caller.f_back
+    return codes
+
+
+def hides_objects() -> bool:
+    """Return True if the program has hidden objects from the collector, by ``gc.freeze``."""
+    return gc.get_freeze_count() > _OF_PYTHON
 
 
 @cache
