@@ -19,6 +19,7 @@ from hookpatch._engine.slots.referrers import classes
 from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, is_class_of_program, mro
 
 _GETS_THE_CLASS: Final = ("__init_subclass__", "__class_getitem__")  # a class statement makes these class methods
+_FROM_BEFORE: Final = "from before the patch, and of the patch after its end"
 
 
 def doubts(patch: Patch, slot: Slot, value: Any) -> tuple[str, ...]:
@@ -50,17 +51,14 @@ def _noted_before(patch: Patch, slot: Slot) -> Iterator[str]:
     if not isinstance(slot, AttributeSlot):
         return
     cls, name, own = slot.in_class, slot.name, own_beneath(slot)
-    computed = (
-        slot.inherited() if own is ABSENT and cls is not None else own
-    )  # the __getattr__ of a module stays unasked
-    computed = slot.owner if isinstance(slot.owner, cached_property) else computed
-    if isinstance(computed, cached_property):
-        name = computed.attrname or name
-        until = "before the patch, and of the patch after its end"
-        yield f"objects keep the value of a cached_property from {until}; vars(object).pop('{name}', None) drops it"
+    computed = slot.inherited() if own is ABSENT and cls is not None else own  # of a class: no __getattr__ runs
+    for value in (slot.owner, computed):
+        if issubclass(type(value), cached_property):  # isinstance would ask the value
+            drop = f"vars(object).pop('{value.attrname or name}', None) drops it"
+            yield f"objects keep the value of a cached_property {_FROM_BEFORE}; {drop}"
     if patch.is_around_calls:
         if name == "__subclasshook__":
-            yield "isinstance() and issubclass() keep answers from before the patch, and of the patch after its end"
+            yield f"isinstance() and issubclass() keep answers {_FROM_BEFORE}"
         return
     if cls is None:
         yield from _noted_of_object(slot)
@@ -77,8 +75,7 @@ def _noted_before(patch: Patch, slot: Slot) -> Iterator[str]:
     is_new = own is ABSENT and slot.inherited() is ABSENT
     is_asked_for = is_new or patch.verb == "remove" or (patch.verb == "replace" and patch.change is None)
     if name == "__subclasshook__" or (is_asked_for and _is_of_interface(name)):
-        until = "before the patch, and of the patch after its end"
-        yield f"isinstance() and issubclass() of an abstract class or protocol keep answers from {until}"
+        yield f"isinstance() and issubclass() of an abstract class or protocol keep answers {_FROM_BEFORE}"
 
 
 def _noted_of_object(slot: AttributeSlot) -> Iterator[str]:
