@@ -70,9 +70,9 @@ class Repeated(torch.nn.Module):
         return x
 
 
-@pytest.mark.parametrize("how", [how for how in EXPORTS if how != "torchscript"])
+@pytest.mark.parametrize("how", EXPORTS)
 def test_a_norm_with_two_names_and_several_calls(how: str) -> None:
-    """The nodes of the plain export have another name. TorchScript's exporter: the receipt still names a difference."""
+    """The nodes of the plain export have another name of the module, or ``norm_1``."""
     proto, remark = compared(Repeated(), torch.randn(2, 3, WIDTH), **EXPORTS[how])
     assert ops(proto)["SimplifiedLayerNormalization"] == 3
     assert remark.endswith("nodes are those of the plain export")

@@ -132,10 +132,11 @@ class Outside:
         return value
 
     def _is_replaced(self, node: ir.Node) -> bool:
-        return any(self._is_in(node, module) for module in self._modules)
+        return self._is_in(node, self._modules)
 
-    def _is_in(self, node: ir.Node, module: str) -> bool:
-        return f"{first_name(module_of(node), self._names)}.".startswith(f"{module}." if module else "")
+    def _is_in(self, node: ir.Node, modules: Iterable[str]) -> bool:
+        name = f"{first_name(module_of(node), self._names)}."
+        return any(name.startswith(f"{module}." if module else "") for module in modules)
 
     def _walk_node(self, mine: ir.Value, its: ir.Value, waiting: list[_Pair]) -> Iterator[str]:
         node, plain = mine.producer(), its.producer()
@@ -218,7 +219,7 @@ class Outside:
                     continue
                 seen.add(value)
                 producer = value.producer()
-                is_inside = producer is not None and self._is_in(producer, stand.module)
+                is_inside = producer is not None and self._is_in(producer, (stand.module,))
                 if is_inside:
                     waiting.append(value)
                 if not (is_inside and stand.is_whole):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias, final
 
 import onnx_ir as ir
@@ -90,10 +90,19 @@ def module_of(node: ir.Node) -> str:
 def first_name(path: str, names: Mapping[str, str]) -> str:
     """Return the first name of a module that a model has by several names, or calls several times.
 
-    The second call of ``norm`` is named ``norm_1`` by TorchScript's exporter.
+    TorchScript's exporter names the second call of ``norm`` ``norm_1``. For a module of several names the exporter
+    writes the first name after the name of the outer module: ``layers.1.layers.0.norm``.
     """
+    parts = path.split(".")
+    for start in range(len(parts)):
+        if (known := _known(parts[start:], names)) in names:
+            return known
+    return _known(parts, names)
+
+
+def _known(parts: Sequence[str], names: Mapping[str, str]) -> str:
     known = ""
-    for part in path.split("."):
+    for part in parts:
         longer = f"{known}.{part}" if known else part
         if longer not in names and (again := re.sub(r"_\d+$", "", longer)) in names:
             longer = again
