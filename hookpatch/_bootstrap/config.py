@@ -62,12 +62,12 @@ def read_config(path: str, asked_by: str) -> Config:
         problem = f"'{path}' is no absolute path, and child processes may have other current folders; {remedy}"
         raise SettingError(asked_by, problem)
     try:
-        content = tomllib.loads(read_given(path).decode())
+        content = toml_of(read_given(path))
     except FileNotFoundError:
         raise SettingError(asked_by, f"there is no file {path}") from None
     except OSError as error:
         raise SettingError(asked_by, f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise SettingError(path, f"the file is no TOML: {error}") from None
     table = _table_of(content)
     if table is None:
@@ -85,9 +85,9 @@ def nearest_config(folder: str) -> str | None:
         path = os.path.join(folder, NAME)
         try:
             content = read_given(path)
-            if b"hookpatch" in content and _table_of(tomllib.loads(content.decode())) is not None:
+            if b"hookpatch" in content and _table_of(toml_of(content)) is not None:
                 return path
-        except (ValueError, RecursionError):
+        except ValueError:
             return path
         except OSError:
             pass  # no such file, or not readable
@@ -95,6 +95,14 @@ def nearest_config(folder: str) -> str | None:
         if above == folder:
             return None
         folder = above
+
+
+def toml_of(content: bytes) -> dict[str, Any]:
+    """Return the value of a TOML file; raise ValueError for other content, and for tables nested too deep."""
+    try:
+        return tomllib.loads(content.decode())
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
 
 
 def _table_of(content: Mapping[str, Any]) -> Any:

@@ -83,11 +83,6 @@ def _write(path: str, text: str, mode: int, put: Callable[[str], _Result]) -> _R
             os.unlink(unfinished)
 
 
-def open_without_waiting(path: str, flags: int) -> int:
-    """Open a file for ``open``; a pipe is empty, and nothing waits for its writer."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
 def read_given(path: str) -> bytes:
     """Return the content of a file named by a user; raise OSError for a pipe or a device, which may have no end."""
     kind = stat.S_IFMT(os.stat(path).st_mode)

@@ -204,7 +204,7 @@ def _names_in(folder: str) -> list[str]:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file for ``open``; as in ``files``, which few starts import."""
+    """Open a file for ``open``; a pipe is empty, and nothing waits for its writer."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 

@@ -12,7 +12,7 @@ from importlib.machinery import all_suffixes
 from typing import Any, Final, NamedTuple
 
 from hookpatch._bootstrap import environment
-from hookpatch._bootstrap.files import current_folder, make_folder, open_without_waiting, read_ours, write_whole
+from hookpatch._bootstrap.files import current_folder, make_folder, read_ours, write_whole
 from hookpatch._bootstrap.installed import installed
 from hookpatch._bootstrap.json import parsed, written
 
@@ -135,8 +135,8 @@ def _digest(path: str) -> str:
         names = sorted(name for name in os.listdir(path) if name != "__pycache__")
         return hashlib.blake2b(repr(names).encode(), digest_size=16).hexdigest()
     if not os.path.isfile(path):
-        raise OSError("a device may have no end")
-    with open(path, "rb", opener=open_without_waiting) as file:
+        raise OSError("a pipe or a device may have no end")
+    with open(path, "rb") as file:
         return hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=16)).hexdigest()
 
 

@@ -87,18 +87,16 @@ def _in_child(task: Mapping[str, Any], limit: float) -> tuple[list[Result], dict
     """Rehearse in a child process; return the result of each item, and the files behind the results."""
     with tempfile.TemporaryDirectory(prefix="hookpatch-") as folder:
         into = os.path.join(folder, "outcomes")
-        child, end = start_child(__name__, {**task, "into": into}), ""
-        assert child.stdin is not None
-        try:
-            child.wait(limit)
-        except subprocess.TimeoutExpired:
-            end = f"took longer than {limit:g} s"
-        finally:
-            if child.poll() is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
-            child.stdin.close()
+        end = ""
+        with start_child(__name__, {**task, "into": into}) as child:
+            try:
+                child.wait(limit)
+            except subprocess.TimeoutExpired:
+                end = f"took longer than {limit:g} s"
+            finally:
+                if child.poll() is None:
+                    with suppress(ProcessLookupError):
+                        os.killpg(child.pid, signal.SIGKILL)
         try:
             with open(into, encoding="utf-8") as file:
                 lines = [parsed(line) for line in file]

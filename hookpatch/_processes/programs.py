@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple, final
 
 from hookpatch._bootstrap import command_line
 from hookpatch._bootstrap import environment as _environment
-from hookpatch._bootstrap.files import open_without_waiting
 from hookpatch._bootstrap.json import parsed, written
 from hookpatch._bootstrap.program import flags_of
 from hookpatch._engine.site.turn_lock import SiteLock
@@ -239,11 +238,11 @@ def _script_of(program: str) -> str | None:
     if not program or _PYTHON.fullmatch(os.path.basename(program)):
         return "" if program else None
     folders = [""] if os.path.dirname(program) else [os.path.dirname(sys.executable), *os.get_exec_path()]
-    for path in (os.path.join(folder, program) for folder in folders):
-        with suppress(OSError, ValueError), open(path, "rb", opener=open_without_waiting) as file:
+    for path in filter(os.path.isfile, (os.path.join(folder, program) for folder in folders)):  # no pipe: it would wait
+        with suppress(OSError, ValueError), open(path, "rb") as file:
             if _PYTHON.fullmatch(os.path.basename(os.path.realpath(path))):
                 return ""
-            return path if (first := file.readline(512)).startswith(b"#!") and b"python" in first else None
+            return path if (first := file.readline(_LINE)).startswith(b"#!") and b"python" in first else None
     return None
 
 
@@ -252,6 +251,7 @@ def words_of(args: Any) -> list[str]:
     return os.fsdecode(args).split() if isinstance(args, (str, bytes, os.PathLike)) else [*map(os.fsdecode, args or ())]
 
 
+_LINE: Final = 512  # bytes: more of a first line is not read
 _PYTHON: Final = re.compile(r"(?:python|pypy)[\d.]*[a-z]?(?:\.exe)?")
 _SHELLS: Final = ("sh", "bash", "dash", "zsh", "ash", "ksh")
 _BEGIN: Final = re.compile(r"\s*(?:(?:cd|export|unset|set|umask|ulimit)\s[^;&|\n]*(?:&&|[;\n])\s*)*")

@@ -202,10 +202,10 @@ def report() -> Report:
     with imports.for_ourselves():
         from hookpatch._session.report import report_of  # few programs ask for a report
     look_again()
-    sessions = open_sessions().values()
+    sessions, interpreters = open_sessions().values(), other_interpreters()
     for session in sessions:
         session.look_at_rules()
-        session._note_interpreters(other_interpreters())
+        session._note_interpreters(interpreters)
     return report_of(entry for session in sessions for entry in session.entries)
 
 

@@ -70,10 +70,8 @@ PLACES: Final[dict[str, tuple[str, str, str, str]]] = {
     "wrapper, instances": ("Base.new", "wrap", "Base().new", "base.new(1)"),
     "wrapper, absent": ("{new,newer}", "wrap absent", "new", "new(1)"),
 }
-ELSEWHERE: Final = (
-    "inherited",
-    "wrapper, inherited",
-)  # the other patch has a slot of its own, which lies outside in any order
+# The other patch has a slot of its own, which lies outside in any order.
+ELSEWHERE: Final = ("inherited", "wrapper, inherited")
 MEETING: Final = ("absent", "wrap", "wrap absent")  # in no conflict with another value
 VERBS: Final = ("wrap", "everywhere", "inject", "default", "derive", "edit", "remove")
 OF_ONE: Final = ("everywhere", "edit")  # not for instances

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, final
 
+from hookpatch._bootstrap.config import toml_of
 from hookpatch._bootstrap.files import read_given
 from hookpatch._engine.lock.fingerprint import Fingerprint
 from hookpatch._engine.patch.patch import Patch
@@ -59,14 +59,14 @@ class Lock:
 def read_lock(path: str) -> Lock:
     """Return the content of a lock file; raise SettingError for a missing or malformed file."""
     try:
-        content = tomllib.loads(read_given(path).decode())
+        content = toml_of(read_given(path))
         if content["format"] != _FORMAT:
             raise ValueError(f"the format is {content['format']!r}, and this hookpatch reads {_FORMAT}")
         targets = {address: _locked(table) for address, table in content.get("target", {}).items()}
         return Lock(tuple(content["plugins"]), content.get("options", {}), targets, path)
     except OSError as error:
         problem = f"{path} cannot be read ({error.strerror})"
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         problem = f"{path} is no lock file ({reason})"
     raise SettingError("lock", f"{problem}; 'hookpatch lock NAME...' writes one")

@@ -51,11 +51,11 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
     if patch.is_for_absent and has_value(slot, own):
         return
     # In a slot with layers another layer may have added the value: the site checks.
-    if original is ABSENT and slot.key not in originals:
-        if patch.verb == "replace" and not patch.add and not _may_exist(slot):
-            raise missing(slot, patch.target, owner, remedy="add=True adds it")
-        if patch.verb != "replace" and not patch.add:
+    if original is ABSENT and slot.key not in originals and not patch.add:
+        if patch.verb != "replace":
             raise missing(slot, patch.target, owner)
+        if not _may_exist(slot):
+            raise missing(slot, patch.target, owner, remedy="add=True adds it")
     if slot.in_class is not None and slot.in_class.__flags__ & _IMMUTABLE:
         way = f"put a subclass in place of the class, with hookpatch.derive where {describe(slot.in_class)} is used"
         raise TargetRefused(patch.address, owner, f"{slot} is of a class written in C, which cannot be changed; {way}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from hookpatch._bootstrap.json import parsed, written
 from hookpatch._inspect.audit.finding import Audit, AuditFinding, identity
 from hookpatch.errors import SettingError
 
@@ -17,7 +17,7 @@ def write_known(audit: Audit) -> str:
     """Return a baseline as JSON: slot, kind and author of each patch, in order. A diff shows the changes."""
     names = ("target", "kind", "who")
     entries = [dict(zip(names, identity(finding), strict=True)) for finding in audit.findings]
-    return json.dumps({"version": 1, "patches": entries}, indent=1) + "\n"
+    return written({"version": 1, "patches": entries}, indent=1) + "\n"
 
 
 def patches_in_baseline(file: Path) -> Known:
@@ -27,13 +27,13 @@ def patches_in_baseline(file: Path) -> Known:
         SettingError: the file cannot be read, or is no baseline.
     """
     try:
-        content: Any = json.loads(file.read_text(encoding="utf-8"))
+        content: Any = parsed(file.read_text(encoding="utf-8"))
         return frozenset((entry["target"], entry["kind"], entry["who"]) for entry in content["patches"])
     except OSError as error:
         raise SettingError(
             "--baseline", f"{file} cannot be read: {error.strerror}; --write-baseline makes it"
         ) from None
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise SettingError("--baseline", f"{file} is no baseline; --write-baseline {file} makes it anew") from None
 
 

@@ -36,8 +36,8 @@ from hookpatch._inspect.audit.snapshot import (
     Unknown,
     code_of,
     function_in,
-    holders,
     module_of_class,
+    names_holding,
     names_of_module,
     submodule_noted,
 )
@@ -69,7 +69,7 @@ class Comparison:
         entries = [*self.entries()] if self._everything else []  # first: a look at sources fills dictionaries
         changed = [(change, kind) for change, kind, _ in self.patches()]
         originals = {id(change.before): change.before for change, _ in changed if is_code(change.before)}
-        stale = holders(originals)
+        stale = names_holding(originals)
         findings, homes = {}, {}
         for change, kind in changed:
             target = self._address(change.owner, change.name)

@@ -42,7 +42,7 @@ def module_of_class(owner: type) -> str | None:
     return name if type(name) is str else None
 
 
-def holders(originals: Mapping[int, Any]) -> dict[int, list[tuple[int, str, str]]]:
+def names_holding(originals: Mapping[int, Any]) -> dict[int, list[tuple[int, str, str]]]:
     """Return, by the id of an original, the names in modules that hold the original: owner's id, name, address."""
     names_by_id: dict[int, list[tuple[int, str, str]]] = {}
     for module_name, module in imports.modules():
@@ -149,10 +149,9 @@ class Snapshot:
         codes, number = self._codes.setdefault(function, {}), len(self._noted)
         codes[number] = codes[number][0] if number in codes else code_of(function), place
 
-    def place_of_code(self, value: Any) -> str | None:
-        """Return the statement that last set the code of a function in a slot; None if no statement was observed."""
-        function = function_in(value)
-        codes = None if function is None else self._codes.get(function)
+    def place_of_code(self, function: FunctionType) -> str | None:
+        """Return the statement that last set the code of a function; None if no statement was observed."""
+        codes = self._codes.get(function)
         return [*codes.values()][-1][1] if codes else None
 
     def _note(self, owner: Any, names: Mapping[str, Any]) -> OwnerNote:

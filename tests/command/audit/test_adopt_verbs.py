@@ -364,8 +364,11 @@ def test_an_undo_that_forgets_is_not_entered(place: Place) -> None:
     place.install("fixes", source)
     words = ("adopt", "fixes:apply", "--name", "fixed", "--undo", "fixes:forgets")
     completed = place.run("-m", "hookpatch", *words)
-    line = "new plugin 'fixed': no patch by fixes:apply can be written: "
-    assert completed.stderr.startswith(f"hookpatch: error: {line}"), completed.stderr
+    reasons = (
+        "vendor:scaled: a function made in install: no address leads to it; vendor:short: code: there is no verb for it"
+    )
+    line = f"new plugin 'fixed': no patch by fixes:apply can be written: {reasons}"
+    assert completed.stderr == f"hookpatch: error: {line} [hookpatch explain NewPluginError]\n"
 
 
 KIT = """
