@@ -18,7 +18,7 @@ import os
 import sys
 from _thread import get_ident
 
-from hookpatch._bootstrap.interrupts import Begun, Turn, begin, end, is_interrupt
+from hookpatch._bootstrap.interrupts import Begun, Operation, Turn, begin, end, is_interrupt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -362,15 +362,19 @@ def notify_late() -> None:
     failure: BaseException | None = None
     for watch in _overlooked():
         module = sys.modules.get(watch.module)
+        operation = _begin_announcement(watch.module)
         if module is None or _unheard.pop(watch, watch) is not None:
+            end(operation)
             continue  # the module is imported anew, or another thread fires the watch
         _late.add((get_ident(), watch.module))
         try:
             watch.fire(module)
         except BaseException as error:  # as in _announce
-            failure = failure or error
+            failure = _graver(failure, error)
         finally:
             _late.discard((get_ident(), watch.module))
+        if failure is None or not is_interrupt(failure):
+            end(operation)
     if failure is not None:
         raise failure
 
@@ -637,8 +641,21 @@ def _is_searching() -> bool:
     return is_found
 
 
-def _announce(name: str, foreseen: Collection[Watch] = ()) -> None:
-    """Fire all watches of a module but the foreseen, new ones included; end the execution; raise the first error."""
+def _begin_announcement(name: str, foreseen: Collection[Watch] = ()) -> Operation:
+    """Note that the caller announces a module; after an interrupt the next look announces the module."""
+    return begin(lambda: _announce(name, foreseen), sys._getframe(1))
+
+
+def _graver(failure: BaseException | None, error: BaseException) -> BaseException:
+    """Return the error to raise of two: the first, but an interrupt before all others."""
+    return error if failure is None or (is_interrupt(error) and not is_interrupt(failure)) else failure
+
+
+def _announce(name: str, foreseen: Collection[Watch] = (), operation: Operation | None = None) -> None:
+    """Fire all watches of a module but the foreseen, new ones included; end the execution; raise the first error.
+
+    ``operation``: the noted announcement, which goes on after an interrupt.
+    """
     failure: BaseException | None = None
     fired: set[Watch] = set()
     while True:
@@ -654,7 +671,9 @@ def _announce(name: str, foreseen: Collection[Watch] = ()) -> None:
             try:
                 watch.fire(module)
             except BaseException as error:  # raised below: the next plugin gets the module, too
-                failure = failure or error
+                failure = _graver(failure, error)
+    if operation is not None and (failure is None or not is_interrupt(failure)):
+        end(operation)
     if failure is not None:
         raise failure
 
@@ -718,6 +737,7 @@ class _Loader:
         if _unheard:
             notify_late()
         foreseen = [watch for watch in [*_watches.get(spec.name, ()), *_of_globs(spec.name)] if watch.is_early]
+        operation = _begin_announcement(spec.name, foreseen)
         has_executed = False
         try:
             _ahead[spec.name] = _executing[spec.name]
@@ -729,12 +749,13 @@ class _Loader:
             else:
                 self._loader.exec_module(module)
             has_executed = True
-            _announce(spec.name, foreseen)
+            _announce(spec.name, foreseen, operation)
         except BaseException as error:
             # The module stays imported, with new values from before the error, or as an interrupt left them.
             if reloading and (not has_executed or is_interrupt(error)):
-                _announce(spec.name, foreseen)
+                _announce(spec.name, foreseen, operation)
             _executing.pop(spec.name, None)
+            end(operation)
             raise
         finally:
             _ahead.pop(spec.name, None)
@@ -769,12 +790,14 @@ class _WatchedSpec(_BootstrapSpec):  # type: ignore[misc]  # Any: typeshed has n
 
     @_initializing.setter
     def _initializing(self, value: bool) -> None:
-        if not value:
-            _executing[self.name] = Begun(sys._getframe())  # until all watches have fired
+        if value:
+            self.__dict__["_initializing"] = value
+            return
+        _executing[self.name] = Begun(sys._getframe())  # until all watches have fired
+        operation = _begin_announcement(self.name)
         self.__dict__["_initializing"] = value
-        if not value:
-            _stop_notifying(self)
-            _announce(self.name)
+        _stop_notifying(self)
+        _announce(self.name, operation=operation)
 
 
 def _notify_when_initialized(spec: ModuleSpec) -> None:

@@ -337,18 +337,28 @@ def end(operation: Operation) -> None:
     operations.pop(operation, None)
 
 
+def finish(operation: Operation) -> None:
+    """Finish an operation, unless another thread does. After an interrupt the next look goes on."""
+    again = begin(operation.finish)  # first: ``finish`` may be interrupted, too
+    try:
+        if operations.pop(operation, False):  # GIL: one operation, no act is done twice
+            operation.finish()
+    except Exception as error:
+        if not is_interrupt(error):
+            end(again)
+        raise
+    end(again)
+
+
 def finish_interrupted() -> None:
     """Finish all operations whose frames were interrupted. Called before each look at patches."""
     if fast_path:
         wait_for_fast_path()
     for holder in [*held]:
-        if holder.is_interrupted():
+        if holder.frame is None or holder.is_interrupted():  # None: `end` was interrupted
             holder.end()
     for operation in list(operations):
         if operation.frame is None:
             operations.pop(operation, None)  # `end` was interrupted
         elif operation.is_interrupted():
-            again = begin(operation.finish)  # first: ``finish`` may be interrupted, too
-            if operations.pop(operation, False):  # no other thread finishes the operation
-                operation.finish()
-            end(again)
+            finish(operation)

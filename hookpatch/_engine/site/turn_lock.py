@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final, final
 
-from hookpatch._bootstrap.interrupts import Turn, takers
+from hookpatch._bootstrap.interrupts import Operation, Turn, begin, finish, takers
 
 lock: Final = Turn()  # held to look a site up, and during a fork, which waits until no thread changes a site
 _is_forking = False
@@ -40,7 +40,7 @@ class SiteLock(Turn):
 
     def __init__(self) -> None:
         super().__init__()
-        self._later: deque[Callable[[], None]] | None = None
+        self._later: deque[Operation] | None = None
 
     def take_turn(self, wait: bool = True) -> bool:
         """Return True if the lock was taken for the calling function until ``end``.
@@ -55,17 +55,17 @@ class SiteLock(Turn):
         return self.acquire_for(frame, until=None if wait else 0)
 
     def later(self, change: Callable[[], None]) -> None:
-        """Postpone a change until this thread releases the lock."""
+        """Postpone a change until this thread releases the lock; after an interrupt, until the next look."""
         if self._later is None:
             self._later = deque()
-        self._later.append(change)
+        self._later.append(begin(change, self._holder().frame or sys._getframe(1)))
 
     def end(self) -> None:
         """Release the lock, and do the postponed changes."""
         self.release_for(sys._getframe(1))
         while self._later:
             try:
-                change = self._later.popleft()  # GIL: one operation, no change is done twice
+                change = self._later.popleft()
             except IndexError:  # another thread took the last change
                 return
-            change()
+            finish(change)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
+
 import pytest
 from layers import tagged
 
 import hookpatch
 from hookpatch import Target
+from hookpatch._bootstrap.interrupts import finish_interrupted
 from hookpatch._engine.site.sites import site_at
 from hookpatch._engine.site.turn_lock import SiteLock
 from hookpatch._engine.slots import slot as _slot
@@ -41,3 +45,42 @@ def test_error_of_a_change_that_was_put_off_is_not_swallowed() -> None:
         turn.end()
     assert turn.take_turn()
     turn.end()
+
+
+@pytest.mark.skipif(sys.getprofile() is not None, reason="a profiler profiles already")
+def test_change_that_was_put_off_is_done_after_an_interrupt_at_any_call() -> None:
+    """The change of a finalizer is done at the end of the turn, or at the look after an interrupt."""
+    calls = 0
+
+    def end_interrupted_at(number: int) -> list[str]:
+        nonlocal calls
+        done: list[str] = []
+        calls = 0
+
+        def interrupt(frame: FrameType, event: str, _: object) -> None:
+            nonlocal calls
+            is_ours = frame.f_code.co_filename.endswith(("/turn_lock.py", "/interrupts.py"))
+            calls += is_ours
+            if is_ours and calls == number:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+        turn = SiteLock()
+        turn.take_turn()
+        turn.later(lambda: done.append("changed"))
+        sys.setprofile(interrupt)
+        try:
+            turn.end()
+        except KeyboardInterrupt:
+            done.append("interrupted")
+        finally:
+            sys.setprofile(None)
+        return done
+
+    for number in range(1, 200):
+        done = end_interrupted_at(number)
+        finish_interrupted()
+        assert "changed" in done, number
+        if "interrupted" not in done:
+            break
+    assert number > 10
