@@ -23,7 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 interrupts.takers.add(__file__)
-_BLOCK: Final = "a block"  # the entrance of a with statement on the fast path
+_BLOCK: Final = "a block"  # the entrance of a with statement, or of ``open``, on the fast path
 
 
 @final
@@ -45,6 +45,14 @@ class Session(ClosingSession):
             HookpatchError: a required patch cannot be applied; the patches applied before are restored.
             SessionError: another thread has been opening or closing the session for a minute.
         """
+        before = self._number
+        try:
+            if self._enter_again(_BLOCK):
+                return self
+        except BaseException:
+            if self._number != before:
+                self._give_up(_BLOCK)
+            raise
         self._enter(object())
         return self
 
@@ -55,7 +63,7 @@ class Session(ClosingSession):
             RestoreError: some patches could not be restored; all other patches were.
             CallsError: patches were applied and received fewer calls than they require.
         """
-        self._close(tells=True)
+        self.__exit__(None)
 
     def end(self) -> None:
         """Close the session, whatever the number of entrances; raise like ``close``."""
@@ -65,16 +73,7 @@ class Session(ClosingSession):
 
     # --- a with statement, a decorated function
 
-    def __enter__(self) -> Session:
-        before = self._number
-        try:
-            if self._enter_again(_BLOCK):
-                return self
-        except BaseException:
-            if self._number != before:
-                self._give_up(_BLOCK)
-            raise
-        return self.open()
+    __enter__ = open
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:

@@ -197,13 +197,13 @@ def rows(session: Any) -> list[tuple[Any, ...]]:
 
 
 class WithLocks:
-    """Open and close a session by its methods, which take locks."""
+    """Open and close a session with locks."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
 
     def __enter__(self) -> None:
-        self._session.open()
+        self._session._enter(self)
 
     def __exit__(self, kind: object, *_: object) -> None:
         self._session._close(tells=kind is None)
