@@ -89,10 +89,11 @@ def _never_callers(entries: Sequence[Entry]) -> list[tuple[Requested, str]]:
     if not required:
         return []
     with imports.for_ourselves():
-        from hookpatch._engine.patch.module_lookup import fixed_part, nearly  # imported for few sessions
+        from hookpatch._engine.patch.module_lookup import fixed_part, nearly, no_such_code  # for few sessions
 
-    named = [(request, name) for request in required for name in map(fixed_part, request.patch.callers) if name]
-    return [(request, f"callers=: {hint}") for request, name in named if (hint := nearly(name))]
+    named = [(request, pattern) for request in required for pattern in request.patch.callers]
+    hints = [(request, nearly(fixed_part(name.partition(":")[0])) or no_such_code(name)) for request, name in named]
+    return [(request, f"callers=: {hint}") for request, hint in hints if hint]
 
 
 def _with_hints(entries: Sequence[Entry], state: State) -> list[tuple[Requested, str]]:

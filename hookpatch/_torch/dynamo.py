@@ -102,9 +102,10 @@ class _Asking(VariableTracker):
 
     def call_method(self, tx: Any, name: str, args: Any, kwargs: Any) -> VariableTracker:
         names = caller_in(_frames(tx), self.callers.outside)
-        if not names:
+        is_meant = self.callers.are_meant(names) or self.callers.is_inside(_frames(tx))
+        if not (is_meant or names) or (not is_meant and self.callers.names_function):  # the stack outside is unknown
             raise BypassError("a patched function", "torch.compile", f"{ASKS_CALLER}; capture the caller instead")
-        return ConstantVariable.create(self.callers.are_meant(names))
+        return ConstantVariable.create(is_meant)
 
 
 def _frames(tx: Any) -> Iterator[Frame]:

@@ -163,3 +163,24 @@ def test_refused_where_there_is_no_caller(modules: tuple[str, str, ModuleType], 
             _refused("script", module.Part(), x, "callers= needs a Python caller")
             _refused("fx", module.Part(), x, "callers= needs a Python caller")
     assert torch.jit.script(models.Net())(x).tolist() == [202.0, 202.0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+def test_while_a_function_runs(modules: tuple[str, str, ModuleType], mode: str, reach: Any) -> None:
+    """A running function is found on Python's stack, or among inlined functions; else the patch is refused."""
+    import torch
+
+    vendor, meant, models = modules
+    x = torch.ones(2)
+    patch = hookpatch.inject(f"{vendor}:scaled", by=10.0, callers=f"{meant}:Net.forward", reach=reach)
+    with hookpatch.active(patch):
+        assert models.Net()(x).tolist() == [1002.0, 1002.0]
+        assert _captured(mode, models.Meant(), x)(x).tolist() == [10.0, 10.0]
+        if mode in ("compile", "fullgraph", "export strict"):  # Dynamo does not know what runs outside the capture
+            with pytest.raises(Exception, match="callers= needs a Python caller") as refused:
+                _captured(mode, models.Net(), x)(x)
+            assert "BypassError" in repr(refused.getrepr())
+        else:
+            assert _captured(mode, models.Net(), x)(x).tolist() == [1002.0, 1002.0]
+    assert _captured(mode, models.Net(), x)(x).tolist() == [202.0, 202.0]

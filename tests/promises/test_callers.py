@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
+import re
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from inspect import iscoroutine, isgenerator
 from pathlib import Path
@@ -327,3 +329,126 @@ def test_a_wrapper_that_leaked_passes_through(vendor: ModuleType) -> None:
     with hookpatch.active(hookpatch.inject("vendor:function", b=5, callers="shop.*")):
         leaked = vendor.function
     assert called("shop", leaked) == (0, 0)
+
+
+INSIDE: Final = {  # the code of a module ``shop.work`` with the function `run`, and where its frame is
+    "function": ("def run(f): return f()", "shop.work:run"),
+    "method": ("class Till:\n    def run(self, f): return f()\nrun = Till().run", "shop.work:Till.run"),
+    "pattern": ("class Till:\n    def run(self, f): return f()\nrun = Till().run", "shop.*:*.run"),
+    "inside": ("def run(f):\n    def g(): return f()\n    return g()", "shop.work:run.<locals>.g"),
+    "generator": ("def each(f): yield f()\ndef run(f): return next(each(f))", "shop.work:each"),
+    "coroutine": (
+        "import asyncio\nasync def each(f): return await through(f)\nasync def through(f): return f()\n"
+        "def run(f): return asyncio.run(each(f))",
+        "shop.work:each",
+    ),
+    "decorated": (
+        "import functools\ndef kept(f):\n    @functools.wraps(f)\n    def g(*args): return f(*args)\n    return g\n"
+        "@kept\ndef run(f): return f()",
+        "shop.work:run",
+    ),
+    "recursive": ("def run(f, n=3): return run(f, n - 1) if n else f()", "shop.work:run"),
+}
+
+
+@pytest.mark.parametrize("scope", ["process", "task"])
+@pytest.mark.parametrize("form", INSIDE)
+@pytest.mark.parametrize(("verb", "reach"), [(verb, reach) for verb in VERBS for reach in ("slot", "everywhere")])
+def test_in_effect_while_a_function_runs(
+    vendor: ModuleType, make_module: Callable[[str, str], ModuleType], verb: str, reach: Any, form: str, scope: Any
+) -> None:
+    """With the place of a function, all calls below the function have the patch, and calls of others do not."""
+    source, place = INSIDE[form]
+    work = make_module("shop.work", source)
+    outside: list[Any] = []
+
+    def nested() -> Any:
+        """Call through C code and another module, and in a thread, which has a stack of its own."""
+        (thread := threading.Thread(target=lambda: outside.append(called("other", vendor.function)))).start()
+        thread.join()
+        return [called("other", vendor.function), *map(vendor.function, [1])]
+
+    with hookpatch.active(patch_of(verb, "function", callers=["nobody", place], reach=reach), scope=scope):
+        for _ in range(2):
+            assert called("shop", work.run, nested) == [(0, 5), (1, 5)]
+            assert called("shop", vendor.function) == (0, 0)
+    assert outside == [(0, 0)] * 2
+    assert called("shop", work.run, nested) == [(0, 0), (1, 0)]
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("place", range(3))
+def test_a_running_function_is_found_among_other_patches(vendor: ModuleType, place: int, reach: Any) -> None:
+    """Patches of the target and of the running function itself change nothing, in any order."""
+
+    def through(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
+        return (lambda: wrapped(*args, **kwargs))()
+
+    patches = [hookpatch.wrap("vendor:function", through, reach=reach), hookpatch.default("vendor:function", a=7)]
+    patches.insert(place, hookpatch.inject("vendor:function", b=5, callers="shop.cart:call", reach=reach))
+    with hookpatch.active(*patches, hookpatch.wrap("shop.cart:call", through, reach=reach)):
+        assert called("shop.cart", called, "other", vendor.function) == (7, 5)
+        assert called("other", vendor.function) == (7, 0)
+
+
+def test_a_function_called_by_itself(make_module: Callable[[str, str], ModuleType]) -> None:
+    """The patched function as its own caller: the inner calls have the patch, the outermost does not."""
+    vendor = make_module("counting", "def count(n, b=0): return [b] + (count(n - 1) if n else [])")
+    for reach in ("slot", "everywhere"):
+        with hookpatch.active(hookpatch.inject("counting:count", b=5, callers="counting:count", reach=reach)):  # type: ignore[arg-type]
+            assert vendor.count(2) == [0, 5, 5]
+
+
+@pytest.mark.parametrize("verb", ["inject", "default"])
+@pytest.mark.parametrize(
+    ("outer", "inner"), [("shop.*", "shop.cart"), ("shop.cart", "shop.*"), ("shop.*", "*.cart"), ("s*", "shop.c*")]
+)
+def test_patterns_that_overlap(vendor: ModuleType, outer: str, inner: str, verb: str) -> None:
+    """Of two patches for one caller the outer gives the argument, as of two patches for all callers."""
+    patches = [getattr(hookpatch, verb)("vendor:function", b=b, callers=of) for b, of in ((1, outer), (2, inner))]
+    with hookpatch.active(*patches):
+        assert called("shop.cart", vendor.function) == (0, 1)
+        assert called("other", vendor.function) == (0, 0)
+
+
+def test_two_running_functions(vendor: ModuleType) -> None:
+    """While both functions run the outer patch gives the argument, whichever function called the other."""
+    first = hookpatch.inject("vendor:function", b=1, callers="shop:call")
+    with hookpatch.active(first, hookpatch.inject("vendor:function", b=2, callers="other:call")) as session:
+        assert [called(user, vendor.function) for user in ("shop", "other", "shop.cart")] == [(0, 1), (0, 2), (0, 0)]
+        assert called("shop", called, "other", vendor.function) == (0, 1)
+        assert called("other", called, "shop", vendor.function) == (0, 1)
+        assert "b: given by a patch given to active() in calls from shop:call" in str(session.report())
+
+
+@pytest.mark.parametrize(
+    ("caller", "told"),
+    [
+        ("shopp:call", r"there is no module shopp.*did you mean 'shop'\?"),
+        ("shop:cal", r"shop has no cal; did you mean 'call'\?"),
+        ("shop.elsewhere:call", "shop.elsewhere:call is shop:call"),
+        ("vendor:Child.method", "vendor:Child.method is vendor:Kind.method"),
+        ("vendor:Child", "vendor:Child is a class; name a Python function"),
+        ("vendor:Kind.pair_of", None),
+        ("vendor:Kind.of_class", None),
+        ("vendor:*", None),
+        ("shop:call.<locals>.f", None),
+    ],
+)
+def test_a_place_without_a_running_function_is_told(
+    vendor: ModuleType, make_module: Callable[[str, str], ModuleType], caller: str, told: str | None
+) -> None:
+    make_module("shop.elsewhere", "from shop import call")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UnknownModuleWarning)
+        with hookpatch.active(hookpatch.inject("vendor:function", b=5, callers=caller)):
+            assert called("shop", vendor.function) == (0, 0)
+    messages = [str(warning.message) for warning in caught]
+    assert len(messages) == (told is not None)
+    assert not told or re.search(f"callers=: {told}", messages[0])
+
+
+@pytest.mark.parametrize("caller", [":f", "m:", "m:f()", "m:C().f", "m:a:b", "m:{a,b}"])
+def test_a_place_that_is_none_is_refused(caller: str) -> None:
+    with pytest.raises(PatchError, match="is neither a pattern of modules nor of functions"):
+        hookpatch.inject("vendor:function", b=5, callers=caller)

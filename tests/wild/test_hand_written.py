@@ -149,6 +149,48 @@ def read():
         "read()",
         ["t", "/nowhere"],
     ),
+    ("DeepSpeed", 1): Sample(
+        {
+            "torch.nn": "class Module:\n    def _apply(self): return ['empty']\n"
+            "    def to_empty(self): return self._apply()\n"
+            "class Linear(Module):\n    def _apply(self): return ['linear', *super()._apply()]",
+            "torch.nn.utils.init": "def skip_init(cls): return cls().to_empty()",
+        },
+        """
+class Init:
+    partitions = 2
+    def partition_after(self, wrapped, instance, args, kwargs): return [*wrapped(*args, **kwargs), self.partitions]
+init = Init()
+nn = torch_nn
+""",
+        "[torch_nn_utils_init.skip_init(nn.Linear), nn.Linear().to_empty()]",
+        [["linear", "empty", 2, 2], ["linear", "empty"]],
+    ),
+    ("requests-mock", 1): Sample(
+        {
+            "requests": f"from {PREFIX}requests.sessions import Session",
+            "requests.sessions": "class Session:\n    def get_adapter(self, url): return 'real'\n"
+            "    def send(self, url): return self.get_adapter(url)",
+        },
+        """
+class Mock:
+    adapter = "mocked"
+    def get_adapter(self, wrapped, instance, args, kwargs): return self.adapter
+mock, session = Mock(), requests.Session()
+""",
+        "[session.send('a'), session.get_adapter('a')]",
+        ["mocked", "real"],
+    ),
+    ("torch_npu", 0): Sample(
+        {
+            "torch.cuda": "def is_available(): return 'npu'",
+            "the_library": f"from {PREFIX}torch import cuda\ndef asked(): return cuda.is_available()\n"
+            "def the_function(): return [*map(type(asked).__call__, [asked])]",
+        },
+        "def original_is_available(): return 'cuda'",
+        "[the_library.the_function(), the_library.asked()]",
+        [["cuda"], "npu"],
+    ),
     ("datasets", 1): Sample(
         {
             "os": "def listdir(path): return [path]",
@@ -869,7 +911,7 @@ def test_a_declaration_works(key: tuple[str, int], modules: dict[str, ModuleType
     names: dict[str, Any] = {**modules}
     exec(sample.project, names)
     texts = [re.sub(r"([\"\[])(?=[a-z_]\w*[\w.*]*[:.])", rf"\1{PREFIX}", text) for text in ROWS[key].said]
-    texts = [text.replace('callers="', f'callers="{PREFIX}') for text in texts]
+    texts = [re.sub(rf'callers="(?!{PREFIX})', f'callers="{PREFIX}', text) for text in texts]
     made = [declared(text, names) for text in texts]
     before = eval(sample.probe, names)
     inside = sample.inside

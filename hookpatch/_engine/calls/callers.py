@@ -1,4 +1,7 @@
-"""Decide at a call whether the caller is meant: by the module of the nearest Python frame outside hookpatch."""
+"""Decide at a call whether the caller is meant: by the module of the nearest Python frame outside hookpatch.
+
+Or by a running function: a call made while the function runs counts, also a call by what the function calls.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from hookpatch._engine.calls.trampoline import FRAME_MARK, HOOK, Wrapper
 
 ASKS_CALLER: Final = "callers= needs a Python caller, and captured code has none"
 Frame: TypeAlias = tuple[CodeType, Mapping[str, Any]]  # the code and the globals of a frame
+Running: TypeAlias = Callable[[str | None, str], bool]  # takes a module, or None for any, and the name of a function
 _OURS: Final = ("hookpatch.", "wrapt.")  # wrapt may run in Python, as the wrapper of a C function
 _MAINS: Final = ("__main__", "__mp_main__")  # the second: the main module in a process of multiprocessing
 
@@ -24,10 +28,12 @@ class Callers:
         outside: the number of patches of the same target outside this patch; wrappers of patches are no callers.
     """
 
-    __slots__ = ("_is_meant", "_known", "outside")
+    __slots__ = ("_is_meant", "_is_running", "_known", "_known_functions", "outside")
 
-    def __init__(self, is_meant: Callable[[str], bool]) -> None:
+    def __init__(self, is_meant: Callable[[str], bool], is_running: Running | None = None) -> None:
         self._is_meant: Final = is_meant
+        self._is_running: Final = is_running  # None: no function is meant
+        self._known_functions: Final[dict[str, bool]] = {}  # by the qualified name: False if no function is meant
         self._known: Final[dict[str | None, bool]] = {None: False}  # by the name of a module
         self.outside = 0
 
@@ -41,16 +47,44 @@ class Callers:
                     name = frame.f_globals.get("__name__")
                     name = name if type(name) is str else None
                     if name in self._known:
-                        return self._known[name]
+                        return self._known[name] or (self._is_running is not None and self._is_below(frame))
                     if not is_code_of_hookpatch(code, frame.f_globals):
                         is_meant = self._known[name] = self.are_meant(_names(frame.f_globals))
-                        return is_meant
+                        return is_meant or (self._is_running is not None and self._is_below(frame))
                 frame = frame.f_back
-        return self.are_meant(caller_in(_frames(frame), self.outside))
+        return self.are_meant(caller_in(_frames(frame), self.outside)) or self._is_below(frame)
 
     def are_meant(self, names: tuple[str, ...]) -> bool:
         """Return True if a module is meant, given by its names; a call from C code alone has no names."""
         return any(map(self._is_meant, names))
+
+    @property
+    def names_function(self) -> bool:
+        """True if functions are meant, and not modules alone."""
+        return self._is_running is not None
+
+    def is_inside(self, frames: Iterable[Frame]) -> bool:
+        """Return True if a meant function runs in one of the frames."""
+        return self._is_running is not None and any(self._runs(code, names) for code, names in frames)
+
+    def _is_below(self, frame: FrameType | None) -> bool:
+        known = self._known_functions
+        while self._is_running is not None and frame is not None:
+            code = frame.f_code
+            if known.get(code.co_qualname, True) and self._runs(code, frame.f_globals):
+                return True
+            frame = frame.f_back
+        return False
+
+    def _runs(self, code: CodeType, names: Mapping[str, Any]) -> bool:
+        assert self._is_running is not None
+        name = code.co_qualname
+        if name not in self._known_functions:
+            self._known_functions[name] = self._is_running(None, name)
+        if not self._known_functions[name] or FRAME_MARK in code.co_name:
+            return False
+        is_ours = _may_be_ours(code) and _has_our_name(code)
+        return not is_ours and any(self._is_running(module, name) for module in _names(names))
 
     def only(self, wrapper: Wrapper) -> Wrapper:
         """Return a wrapper that passes calls of other callers through."""
@@ -86,7 +120,10 @@ class SeenFrom:
         self._gate: Final = gate
 
     def __bool__(self) -> bool:
-        return bool(self._gate) and self._callers.are_meant(caller_in(_frames(sys._getframe(1)), self._outside))
+        if not self._gate:
+            return False
+        frame, callers = sys._getframe(1), self._callers
+        return callers.are_meant(caller_in(_frames(frame), self._outside)) or callers.is_inside(_frames(frame))
 
 
 def caller_in(frames: Iterable[Frame], outside: int) -> tuple[str, ...]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import pkgutil
 import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import takewhile
-from typing import NamedTuple
+from types import CellType, FunctionType
+from typing import Any, NamedTuple
 
 from hookpatch._bootstrap import imports
+from hookpatch._engine.patch.describe import a_kind
 from hookpatch.errors import _suggest
 
 
@@ -89,6 +92,30 @@ def nearly(module: str) -> str:
         return ""
     hint = _similar(top, tuple(sys.path))
     return f"there is no module {top}{hint}" if hint else ""
+
+
+def no_such_code(function: str) -> str:
+    """Return in words why no code runs under a function's place ``module:name``; empty if code does, or may."""
+    module, _, path = function.partition(":")
+    value: Any = imports.loaded(module)
+    if not path or value is None or set(path) & set("*?[<"):
+        return ""
+    for name in path.split("."):
+        owner, value = value, inspect.getattr_static(value, name, None)
+        value = getattr(value, "__func__", getattr(value, "fget", value))
+        if value is None:
+            return f"{module} has no {path}{_suggest(name, vars(owner) if hasattr(owner, '__dict__') else ())}"
+    places, functions = list[str](), [value]
+    for each in functions:  # also those in the closure of a decorator's function
+        if isinstance(each, FunctionType):
+            places.append(f"{each.__globals__.get('__name__')}:{each.__code__.co_qualname}")
+            inside = [cell.cell_contents for cell in each.__closure__ or () if cell != CellType()]
+            functions += [function for function in inside if all(function is not known for known in functions)]
+    if function in places:
+        return ""
+    if places:
+        return f"{function} is {places[0]}"
+    return f"{function} is {'a class' if isinstance(value, type) else a_kind(value)}; name a Python function"
 
 
 def fixed_part(pattern: str) -> str:

@@ -6,10 +6,12 @@ Long because each verb documents the arguments in place.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
+from functools import partial
 from inspect import CO_VARARGS, Parameter, Signature, signature
 from operator import attrgetter
 from textwrap import dedent
@@ -58,7 +60,8 @@ class Facts(TypedDict, total=False):
             itself.
         callers: patterns of the modules whose calls have the patch, for example ``"shop.*"`` (``shop`` included); only
             for ``wrap``, ``inject``, ``default``, and ``replace`` of a callable. The module of the nearest Python
-            frame counts.
+            frame counts. With the place of a function, ``"shop.cart:Cart.total"``, all calls count that are made
+            while the function runs, also through other functions.
         of: for an address of instances, for example ``m:Class().name``: the object whose parts alone are meant, as a
             model and its submodules; or the object's address.
         requires: supported versions of a distribution, for example ``"onnxsim>=0.4.36,<1"``; or several texts.
@@ -227,8 +230,19 @@ class Patch(_SessionValues):
         """Return True if the patch is in effect in calls by a module."""
         return not self.callers or any(_matches(pattern, module) for pattern in self.callers)
 
+    @property
+    def is_for_calls_in(self) -> Callable[[str | None, str], bool] | None:
+        """A function that returns True if ``callers`` names a function of a module, or of any; None without a name."""
+        functions = [pattern.partition(":") for pattern in self.callers if ":" in pattern]
+        return (functions and partial(_names_function, functions)) or None
+
     def may_meet(self, other: Patch) -> bool:
-        """Return True if one call may have both patches; patches with different callers do not meet."""
+        """Return True if one call may have both patches: patches for callers apart do not meet."""
+        overlapping = (_overlap(ours, theirs) for ours in self.callers for theirs in other.callers)
+        return not self.callers or not other.callers or any(overlapping)
+
+    def is_for_callers_of(self, other: Patch) -> bool:
+        """Return True if two patches are for the same callers, or one for all."""
         return not self.callers or not other.callers or self.callers == other.callers
 
     @property
@@ -260,6 +274,19 @@ _all_but_target: Final = attrgetter(*_ALL_BUT_TARGET)
 def _matches(pattern: str, module: str) -> bool:
     """Return True if a pattern is for a module: ``pkg.*`` also means ``pkg``."""
     return fnmatchcase(module, pattern) or pattern == f"{module}.*"
+
+
+def _overlap(pattern: str, other: str) -> bool:
+    """Return True if a call may be by both; a function may run below any module."""
+    if ":" in pattern + other or _matches(pattern, other) or _matches(other, pattern):
+        return True
+    head, other_head = (re.split(r"[*?[]", each) for each in (pattern, other))
+    both = len(head) > 1 and len(other_head) > 1
+    return both and (head[0].startswith(other_head[0]) or other_head[0].startswith(head[0]))
+
+
+def _names_function(patterns: list[tuple[str, str, str]], module: str | None, function: str) -> bool:
+    return any((module is None or _matches(of, module)) and fnmatchcase(function, name) for of, _, name in patterns)
 
 
 def _unpickled(where: str | Target | None, *values: Any) -> Patch:
@@ -664,6 +691,8 @@ def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
     calls = checked.get("required_calls", 0)
     if "callers" in checked:
         checked["callers"] = _texts(verb, "callers", checked["callers"], "a pattern of modules")
+        if wrong := next((text for text in checked["callers"] if not _is_caller(text)), None):
+            raise PatchError(verb, f"callers={wrong!r} is neither a pattern of modules nor of functions, module:name")
         if verb not in (*CALL_VERBS, "replace"):
             raise PatchError(
                 verb, f"takes no callers=: what {verb} does is the same for all callers; wrap the calling function"
@@ -688,6 +717,11 @@ def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
         if side in checked:
             checked[side] = plugin_names(verb, side, checked[side])
     return checked
+
+
+def _is_caller(text: str) -> bool:
+    module, colon, function = text.partition(":")
+    return not colon or (bool(module and function) and not set(function) & set(":([{"))
 
 
 def plugin_names(verb: str, fact: str, value: object) -> tuple[str, ...]:

@@ -111,7 +111,7 @@ class Layer:
         self.owner: Final = owner
         self.rank = rank
         self.wraps: Final = patch.is_around_calls
-        self.callers: Final = Callers(patch.is_for_calls_by) if patch.callers else None
+        self.callers: Final = Callers(patch.is_for_calls_by, patch.is_for_calls_in) if patch.callers else None
         self._gate: Final = gate
         self.only: Final = only
         self.call: Wrapper = pass_through

@@ -152,8 +152,8 @@ def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
     verbs = {outer.patch.verb, inner.patch.verb}
     if verbs == {"edit"} or verbs == {"edit", "transform"}:
         return  # the edited lines decide
-    if not outer.patch.may_meet(inner.patch):
-        return
+    if not outer.patch.is_for_callers_of(inner.patch):
+        return  # other callers get the inner layer's value
     if outer.patch.is_for_absent or inner.patch.is_for_absent:
         return  # an existing value stays
     if not outer.is_for_all_of(inner):
