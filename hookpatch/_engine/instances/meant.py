@@ -59,12 +59,15 @@ class Meant:
 
     def owners(self, name: str) -> Owners:
         """Return the classes in which meant instances find the method of a name."""
-        return self._owners.setdefault(name, Owners(self.cls, self.with_subclasses, name))
+        return self._owners.setdefault(name, Owners(self, name))
 
     @property
     def kinds(self) -> list[type]:
-        """The classes of meant instances, as of now."""
-        return _kinds(self.cls, self.with_subclasses)
+        """The classes of meant instances, as of now: of the parts, if parts are meant."""
+        if self.parts is None or not self.with_subclasses:
+            return _kinds(self.cls, self.with_subclasses)
+        kinds = {id(kind): kind for kind in map(type, self.parts.values()) if self.means_class(kind)}
+        return [*kinds.values()] or [self.cls]
 
     def living(self) -> list[Any]:
         """Return the meant living instances known to the garbage collector."""
@@ -176,15 +179,14 @@ class Owners:
     one layer.
     """
 
-    __slots__ = ("_cls", "_done", "_name", "_of", "_with_subclasses")
+    __slots__ = ("_done", "_meant", "_name", "_of")
 
-    def __init__(self, cls: type, with_subclasses: bool, name: str) -> None:
-        self._cls: Final = cls
-        self._with_subclasses: Final = with_subclasses
+    def __init__(self, meant: Meant, name: str) -> None:
+        self._meant: Final = meant
         self._name: Final = name
         self._of: dict[int, tuple[type, type | None]] = {}  # by the id of a class of instances
         self._done: Final[set[int]] = set()  # the ids of owners with a layer
-        self._of = {id(kind): (kind, self._owner_for(kind, set())) for kind in _kinds(cls, with_subclasses)}
+        self._of = {id(kind): (kind, self._owner_for(kind, set())) for kind in meant.kinds}
 
     def owner_of(self, kind: type) -> type | None:
         """Return the owner for instances of a class; None for instances that are not meant."""
@@ -193,15 +195,15 @@ class Owners:
         return self._of[id(kind)][1]
 
     def _owner_for(self, kind: type, owners: set[int]) -> type | None:
-        for base in mro(kind) if _is_kind_of(kind, self._cls, self._with_subclasses) else ():
+        for base in mro(kind) if self._meant.means_class(kind) else ():
             is_owner = id(base) in owners or (id(base) not in self._of and self._name in vars(base))
-            if is_owner or base is self._cls:
+            if is_owner or base is self._meant.cls:
                 return base
         return None
 
     def current_owners(self) -> list[type]:
         """Return the owners for the classes of instances as of now."""
-        owners = [self.owner_of(kind) for kind in _kinds(self._cls, self._with_subclasses)]
+        owners = [self.owner_of(kind) for kind in self._meant.kinds]
         return [*{id(owner): owner for owner in owners if owner is not None}.values()]
 
     def new_owners(self) -> Iterator[type]:
