@@ -371,7 +371,7 @@ def test_how_a_process_ended(status: int, last: str, problem: str) -> None:
 
 def test_peak_of_a_phase_is_its_own() -> None:
     """Memory taken and freed in a phase counts for the peak of the phase, not of the next phase."""
-    watch = Watch("cpu")
+    watch = Watch("cpu", "eager")
     torch.ones(25_000_000)  # 100 MB, gone at once
     first, second = watch.phase(), watch.phase()
     assert first is not None

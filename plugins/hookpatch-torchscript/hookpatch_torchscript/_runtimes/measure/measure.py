@@ -77,7 +77,7 @@ def _placed(built: Built, setting: Setting) -> Built:
 
 def _trial(job: Job, built: Built) -> Trial:
     fresh = copy.deepcopy((built.inputs, built.keywords))  # a model may write to its inputs
-    watch = Watch(job.setting.device)
+    watch = Watch(job.setting.device, job.mode)
     try:
         begin = benchmark.timer()  # waits for the GPU
         call = prepare(job.mode, built)

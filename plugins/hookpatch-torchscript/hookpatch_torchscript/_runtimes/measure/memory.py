@@ -19,15 +19,17 @@ class Watch:
     """Measures the peak of each phase, above the memory at the start.
 
     On a CPU this is the resident memory of the process: on Linux the peak of the phase alone, elsewhere the peak since
-    the start of the process. On CUDA this is the memory of torch's allocator; other allocators are not counted.
+    the start of the process. On CUDA this is the memory of torch's allocator, and unknown for ONNX Runtime.
 
     Args:
         device: ``cpu`` or ``cuda``.
+        mode: the mode that is measured, one of ``MODES``.
     """
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, mode: str) -> None:
         gc.collect()
         self._cuda: Final = device == "cuda"
+        self._unknown: Final = self._cuda and mode == "onnxruntime"
         self._forget()
         peak = self._peak()
         self._before: Final = torch.cuda.memory_allocated() if self._cuda else peak
@@ -36,7 +38,7 @@ class Watch:
         """Return the peak of the phase in bytes, None if unknown, and start the next phase."""
         peak = self._peak()
         self._forget()
-        return None if peak is None or self._before is None else max(peak - self._before, 0)
+        return None if self._unknown or peak is None or self._before is None else max(peak - self._before, 0)
 
     def _peak(self) -> int | None:
         if self._cuda:
