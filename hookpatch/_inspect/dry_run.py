@@ -11,7 +11,7 @@ from hookpatch._engine.patch.versions import check_requirement, unneeded
 from hookpatch._engine.site.doubts import doubts
 from hookpatch._engine.site.reach import doubts_around
 from hookpatch._engine.slots.guard import check_kept, getter_of, unchecked
-from hookpatch._engine.slots.originals import beneath
+from hookpatch._engine.slots.originals import beneath, own_beneath
 from hookpatch._engine.slots.resolve import seen_from
 from hookpatch._engine.slots.slot import inner
 from hookpatch._inspect.rehearsal import MatchOutcome, Outcome, State
@@ -64,7 +64,7 @@ def by_target(requested: Requested, drift: Drift | None, ledger: Ledger) -> Outc
         if isinstance(lifecycle, SlotLifecycle):
             outcome = outcome._replace(place=lifecycle.place(module))
             value = getter_of(beneath(slot)) or value
-        warnings = (*warnings, *doubts(patch, slot, value))
+        warnings = (*warnings, *doubts(patch, slot, own_beneath(slot), value))
         if isinstance(lifecycle, SlotLifecycle):
             warnings = (*warnings, *doubts_around(patch, slot, value))
         if drift is not None and (change := drift.compare(patch, slot, owner)) is not None:

@@ -14,7 +14,6 @@ from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.patch.patch import GIVING_VERBS, Patch
 from hookpatch._engine.patch.steps import is_looked_up_in_class
 from hookpatch._engine.slots.attribute import AttributeSlot
-from hookpatch._engine.slots.originals import own_beneath
 from hookpatch._engine.slots.referrers import classes
 from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, is_class_of_program, mro
 
@@ -22,19 +21,22 @@ _GETS_THE_CLASS: Final = ("__init_subclass__", "__class_getitem__")  # a class s
 _FROM_BEFORE: Final = "from before the patch, and of the patch after its end"
 
 
-def doubts(patch: Patch, slot: Slot, value: Any) -> tuple[str, ...]:
-    """Return in words what the program does not see of a patch, or sees of the proxy of a class; mostly empty."""
+def doubts(patch: Patch, slot: Slot, own: Any, value: Any) -> tuple[str, ...]:
+    """Return in words what the program does not see of a patch, or sees of the proxy of a class; mostly empty.
+
+    ``own``: the value of the slot's owner without our layers, or ABSENT; ``value``: the callable that calls reach.
+    """
     names = ", ".join(map(repr, names_not_shown(value, patch.change) if patch.verb in GIVING_VERBS else ()))
     problem = f"the target takes *args and **kwargs, and shows no parameter {names}, as behind a decorator"
     way = "a call that gives the argument by place gives it twice; take hookpatch.wrap there"
     not_shown = (f"{problem}: {way}",) if names else ()
-    return (*_doubts_of_slot(patch, slot, value), *not_shown, *_noted_before(patch, slot))
+    return (*_doubts_of_slot(patch, slot, value), *not_shown, *_noted_before(patch, slot, own))
 
 
 def _doubts_of_slot(patch: Patch, slot: Slot, value: Any) -> tuple[str, ...]:
-    if isinstance(slot, AttributeSlot) and slot.in_class is None and is_looked_up_in_class(slot.name):
-        if isinstance(slot.owner, ModuleType):  # __getattr__ and __dir__ of a module are in its own names
-            return ()
+    # __getattr__ and __dir__ of a module are in its own names.
+    is_of_object = not isinstance(slot.owner, (type, ModuleType))
+    if isinstance(slot, AttributeSlot) and is_of_object and is_looked_up_in_class(slot.name):
         name, cls = slot.name, type(slot.owner)
         problem = f"Python looks '{name}' up in the class, not in an object: only a call written `x.{name}` is patched"
         return (f"{problem}; patch {describe(cls)}.{name}" if is_class_of_program(cls) else problem,)
@@ -46,11 +48,11 @@ def _doubts_of_slot(patch: Patch, slot: Slot, value: Any) -> tuple[str, ...]:
     return (f"a proxy stands for the class: `type(x) is {name}` is False, and {refused}; {way}",)
 
 
-def _noted_before(patch: Patch, slot: Slot) -> Iterator[str]:
+def _noted_before(patch: Patch, slot: Slot, own: Any) -> Iterator[str]:
     """Yield in words what Python or the program has noted of the value, and does not look up again."""
     if not isinstance(slot, AttributeSlot):
         return
-    cls, name, own = slot.in_class, slot.name, own_beneath(slot)
+    cls, name = slot.in_class, slot.name
     computed = slot.inherited() if own is ABSENT and cls is not None else own  # of a class: no __getattr__ runs
     for value in (slot.owner, computed):
         if issubclass(type(value), cached_property):  # isinstance would ask the value

@@ -48,7 +48,7 @@ class StandIn:
         self._binds = binds(slot, base)
         self.base = base
         self._callee: Any = inner(base)
-        self._bottom: Any = _bottom(base, slot, own)
+        self._bottom: Any = _bottom(base, self._callee, slot, own)
         if isinstance(slot, FunctionSlot):
             assert slot.copy is not None  # made by the site
             self._top = Trampoline(self._bottom, self._bottom, self._binds)
@@ -74,7 +74,8 @@ class StandIn:
         is_alike = self._top is not None or type(base) is type(self.base)
         if not (callable(inner(base)) and is_alike and binds(slot, base) == self._binds):
             return  # a value, or the wrapper would bind the new base in another way
-        self._callee, self._bottom = inner(base), _bottom(base, slot, own)
+        self._callee = inner(base)
+        self._bottom = _bottom(base, self._callee, slot, own)
         self.derived_by |= {ended.rank}
         if self._top is None:
             self.value._self_rest_on(base, look_up_of(slot, own))
@@ -143,10 +144,9 @@ class StandIn:
         # A link stays while its layer is around the same layer. Else a change of one layer would make all links anew.
         known = () if anew else self.layers
         links = {*zip_longest(layers, layers[1:])}.difference(zip_longest(known, known[1:]))
-        changed = {layer for layer, _ in links}.union(
-            layers[:1], {*layers}.difference(self._inner), (layer for layer in layers if layer.depends_on_outer)
-        )
-        among = Among(layers)
+        dependent = [layer for layer in layers if layer.depends_on_outer]
+        changed = {layer for layer, _ in links}.union(layers[:1], {*layers}.difference(self._inner), dependent)
+        among = Among(layers) if dependent else None
         for place, layer in [pair for pair in reversed([*enumerate(layers)]) if pair[1] in changed]:
             if place and layer not in self._inner:
                 # A trampoline for each inner layer, kept with the layer: an outer wrapper may hold it in a variable.
@@ -280,15 +280,16 @@ def _kept_alive_by(value: Any) -> list[object]:
     return cast("list[object]", callee._self_kept_alive)
 
 
-def _bottom(base: Any, slot: Slot, own: bool) -> Any:
+def _bottom(base: Any, callee: Any, slot: Slot, own: bool) -> Any:
     """Return the callable that the innermost layer calls: a function, or the base of a proxy."""
-    callee = inner(base)
     if isinstance(slot, FunctionSlot):
         assert slot.copy is not None  # made by the site
         return base if isinstance(base, FunctionType) else calling(base, slot.copy)
     if not own and slot.in_class is not None and isinstance(callee, (FunctionType, *METHODS)):
         return inherited(slot.in_class, cast(AttributeSlot, slot).name, base)
-    return looking_up(look_up_of(slot, own), callee) if isinstance(callee, FunctionType) else callee
+    if own or not isinstance(callee, FunctionType):
+        return callee
+    return looking_up(look_up_of(slot, own), callee)
 
 
 def binds(slot: Slot, value: Any) -> bool:

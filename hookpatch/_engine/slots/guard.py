@@ -23,7 +23,7 @@ from hookpatch._engine.patch.steps import is_looked_up_in_class
 from hookpatch._engine.patch.versions import check_requirement
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
-from hookpatch._engine.slots.lazy import is_lazy, source_of
+from hookpatch._engine.slots.lazy import KNOWS_LAZY, is_lazy, source_of
 from hookpatch._engine.slots.originals import originals
 from hookpatch._engine.slots.resolve import has_value, missing
 from hookpatch._engine.slots.slot import ABSENT, KEPT, Slot, along_mro, inner
@@ -80,7 +80,7 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
         if patch.callers:
             _check_called(patch, slot, original, owner)
         check_value(patch, slot, like, patch.change, owner)
-    if is_lazy(original) and (patch.verb not in ("replace", "remove") or patch.reach == "everywhere"):
+    if KNOWS_LAZY and is_lazy(original) and (patch.verb not in ("replace", "remove") or patch.reach == "everywhere"):
         home = ":".join(source_of(original).rsplit(".", 1))
         problem = f"{slot} is a lazy import of {source_of(original)}, unused until now"
         raise TargetRefused(patch.address, owner, f"{problem}; patch {home}, where it is defined")

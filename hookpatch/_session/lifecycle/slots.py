@@ -16,7 +16,7 @@ from hookpatch._engine.site.sites import site_at, site_of
 from hookpatch._engine.slots import guard
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
-from hookpatch._engine.slots.lazy import is_lazy
+from hookpatch._engine.slots.lazy import KNOWS_LAZY, is_lazy
 from hookpatch._engine.slots.originals import originals, own_beneath
 from hookpatch._engine.slots.resolve import has_value, resolve
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner, is_class_of_program
@@ -135,7 +135,7 @@ class SlotLifecycle(LayersLifecycle):
         callee = inner(slot.inherited() if own is ABSENT else own) if patch.is_around_calls else None
         if type(callee) is FunctionType and not functions_stand_in():
             self._warnings = (*self._warnings, PROXIES)
-        self._warnings = (*self._warnings, *doubts(patch, slot, callee))
+        self._warnings = (*self._warnings, *doubts(patch, slot, own, callee))
         if self._is_skipped(slot):
             return
         if everywhere is not None:
@@ -236,9 +236,9 @@ def prepare(request: Requested) -> Prepared | None:
             return None
     slot = AttributeSlot(owner, step.name)
     own = slot.read()
-    if own is ABSENT or is_lazy(own) or slot.key in originals or not _can_be_taken(patch, own):
+    if own is ABSENT or (KNOWS_LAZY and is_lazy(own)) or slot.key in originals or not _can_be_taken(patch, own):
         return None
-    if not is_plain(patch, slot, own) or doubts(patch, slot, inner(own)):
+    if not is_plain(patch, slot, own) or doubts(patch, slot, own, inner(own)):
         return None
     try:
         guard.check_slot(patch, slot, own, request.owner)

@@ -84,13 +84,14 @@ class Layer:
         call: the wrapper to run at each call.
         only: the only objects with the layer in effect; None for all.
         callers: decides at a call whether the caller is meant; None for a patch of all calls.
+        depends_on_outer: True when the wrapper depends on the layers outside.
         home: the target's slot and value, for a layer that changes the target's function in place; else None.
     """
 
     __slots__ = (
         *("_beside", "_count", "_counted", "_derived", "_effect", "_gate", "_injector", "_left", "_narrowed", "call"),
-        *("callers", "distribution", "ended", "is_left_out", "home", "only", "owner", "notes", "patch"),
-        *("plugin", "rank", "wraps"),
+        *("callers", "depends_on_outer", "distribution", "ended", "is_left_out", "home", "only", "owner", "notes"),
+        *("patch", "plugin", "rank", "wraps"),
     )
 
     def __init__(
@@ -112,6 +113,7 @@ class Layer:
         self.rank = rank
         self.wraps: Final = patch.is_around_calls
         self.callers: Final = Callers(patch.is_for_calls_by, patch.is_for_calls_in) if patch.callers else None
+        self.depends_on_outer: Final = self.callers is not None or patch.verb in GIVING_VERBS
         self._gate: Final = gate
         self.only: Final = only
         self.call: Wrapper = pass_through
@@ -146,11 +148,6 @@ class Layer:
     def is_ready(self) -> bool:
         """True when the layer runs around the calls of any value below, without a ``fit``."""
         return self.patch.verb in ("wrap", "replace") and not (self.patch.expects or self.patch.is_for_absent)
-
-    @property
-    def depends_on_outer(self) -> bool:
-        """True when the wrapper depends on the layers outside."""
-        return self.callers is not None or self.patch.verb in GIVING_VERBS
 
     @property
     def is_gated(self) -> bool:
@@ -255,12 +252,16 @@ class Layer:
         if self.ended:  # in another thread, meanwhile
             self.call = pass_through
 
-    def between(self, among: Among[Layer], place: int) -> Wrapper:
-        """Return the wrapper to run at a place among layers, without the arguments given by an outer ``inject``."""
+    def between(self, among: Among[Layer] | None, place: int) -> Wrapper:
+        """Return the wrapper to run at a place among layers, without the arguments given by an outer ``inject``.
+
+        ``among``: None if no layer depends on the layers outside.
+        """
         if self.callers is not None:
             self.callers.outside = place
         if self.patch.verb not in GIVING_VERBS or self.ended:
             return self.call
+        assert among is not None  # this layer depends on the layers outside
         self._beside = among.layers, place
         if self._injector is None or not (given := among.given_outside(self, place)):
             return self.call
