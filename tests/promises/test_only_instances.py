@@ -267,3 +267,67 @@ def test_submodules_of_a_model_are_exchanged_by_choice() -> None:
             compiled = torch.compile(model, backend="eager")(x)
         assert torch.equal(inside, compiled)
         assert torch.equal(inside, model[2](model[1](model[0](x) + 1)))
+
+
+FAMILY: Final = """
+class Module:
+    def forward(self, *input): raise NotImplementedError
+class Norm(Module):
+    def forward(self, x=1, y=0): return "norm", x, y
+class Late(Norm): pass
+class Act(Module):
+    def forward(self, x=1, y=0): return "act", x, y
+class Script(Module):
+    forward = property(lambda self: None)
+class Other(Module):
+    def forward(self, name, /): return name
+class Net(Module):
+    def __init__(self): self.parts = [Norm(), Act(), Late()]
+net, other = Net(), Net()
+"""
+OF_PARTS: Final[dict[str, Callable[[str], hookpatch.Patch]]] = {
+    "wrap": lambda to: hookpatch.wrap(to, loud, of="family:net", only=_has_forward),
+    "inject": lambda to: hookpatch.inject(to, y=5, of="family:net", only=_has_forward),
+    "default": lambda to: hookpatch.default(to, y=5, of="family:net", only=_has_forward),
+    "replace": lambda to: hookpatch.replace(to, _forward, of="family:net", only=_has_forward),
+    "derive": lambda to: hookpatch.derive(to, _with_mark_at, of="family:net", only=_has_forward),
+}
+
+
+def _has_forward(part: Any) -> bool:
+    return type(part).__name__ != "Net"
+
+
+def _forward(self: Any, x: int = 1, y: int = 0) -> Any:
+    return "new", x, y
+
+
+def _with_mark_at(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, x=1, y=0: ("made", *original(self, x, y))
+
+
+@pytest.mark.parametrize("verb", OF_PARTS)
+def test_classes_of_no_part_are_left_alone(make_module: Callable[[str, str], ModuleType], verb: str) -> None:
+    """With of= no class without a part is patched, and none refuses: a stub, a property, another signature."""
+    family = make_module("family", FAMILY)
+    before = [part.forward() for part in family.net.parts]
+    with_patch = {
+        "wrap": [("loud", *result) for result in before],
+        "inject": [(*result[:2], 5) for result in before],
+        "default": [(*result[:2], 5) for result in before],
+        "replace": [("new", 1, 0) for _ in before],
+        "derive": [("made", *result) for result in before],
+    }[verb]
+    untouched = [Snapshot(cls) for cls in (family.Module, family.Script, family.Other, family.Late, family.Net)]
+    everything = Snapshot(family)
+    with hookpatch.active(OF_PARTS[verb]("family:Module+().forward"), children="local") as session:
+        assert [part.forward() for part in family.net.parts] == with_patch
+        assert [part.forward() for part in family.other.parts] == before
+        assert [place for snapshot in untouched for place in snapshot.changed()] == []
+        assert session.report().patches[0].instances == "3 alive"
+        changed = family.net.parts[0]
+        changed.__class__ = type("Parametrized", (family.Norm,), {})  # as torch does
+        assert changed.forward() == with_patch[0]
+    assert [part.forward() for part in family.net.parts] == before
+    family.net.parts[0].__class__ = family.Norm
+    assert everything.changed() == []

@@ -30,11 +30,13 @@ OTHERS: Final = {
     "Target": hookpatch.Target,
     "staticmethod": staticmethod,
     "is_traced": callable,  # a rule without a match is refused
+    "config": "a text",  # for a variable of the environment
 }
 CLAIM: Final = (72, 76)  # of an earlier collection, of which no record is left
 WHY: Final = {
-    "values": "the wrapper of each method needs a value of its own, the place of the object in the model, so a loop "
+    "values": "each patched object needs a value of its own, such as its place in the model, so a loop or a wrapper "
     "makes them",
+    "condition": "the project patches only if the present value is Python's own, so a condition stands around",
     "C type": "a method of a type written in C is changed, which Python refuses",
     "absent": "the project adds an entry where another mapping lacks the key, so a condition stands around",
     "during a call": "the patch holds during certain calls alone, so a wrapper opens and closes a session",
@@ -53,7 +55,7 @@ class HandWritten(NamedTuple):
         said: the declarations for hookpatch.
         how: ``"directly"``, ``"around"`` or ``"not"``.
         why: the reason for around or not, a key of ``WHY``.
-        is_second: True for a patch of the second collection.
+        collection: 1, or the number of a later collection.
     """
 
     project: str
@@ -64,14 +66,14 @@ class HandWritten(NamedTuple):
     said: list[str]
     how: str
     why: str = ""
-    is_second: bool = False
+    collection: int = 1
 
 
 def patches() -> list[HandWritten]:
     """Return all patches, in the order of the page."""
     projects = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["project"]
     return [
-        HandWritten(project["name"], project["source"], place, **patch, is_second=project.get("second", False))
+        HandWritten(project["name"], project["source"], place, **patch, collection=project.get("collection", 1))
         for project in projects
         for place, patch in enumerate(project["patch"])
     ]
@@ -131,8 +133,6 @@ def figures() -> str:
     count, why = Counter(row.how for row in rows), Counter(row.why for row in rows if row.why)
     files = len({(row.project, row.file) for row in rows})
     projects = len({row.project for row in rows})
-    second = [row for row in rows if row.is_second]
-    others = len({row.project for row in second})
     methods = sum(row.how == "directly" and any(map(gives_method, row.said)) for row in rows)
     wanted = f"The share that an earlier collection claimed, {CLAIM[0]} of {CLAIM[1]} ({CLAIM[0] / CLAIM[1]:.3f}), is "
     wanted += "reached." if count["directly"] / len(rows) >= CLAIM[0] / CLAIM[1] else "not reached."
@@ -141,9 +141,7 @@ def figures() -> str:
         f"({count['directly'] / len(rows):.3f}), {count['around']} with code around the declaration, "
         f"{count['not']} not. {wanted} In {methods} of them the function is a method of an object of the project, "
         f"such as `options.guarded`; without these the share is {(count['directly'] - methods) / len(rows):.3f}.",
-        f"A second collection was chosen before any declaration was tried: of its {len(second)} patches of {others} "
-        f"projects {sum(row.how == 'directly' for row in second)} are said directly "
-        f"({sum(row.how == 'directly' for row in second) / len(second):.3f}).",
+        *(later(rows, number, name) for number, name in ((2, "second"), (3, "third"))),
         "",
         "Why a patch is not said directly:",
         "",
@@ -160,6 +158,16 @@ def figures() -> str:
     return "\n".join(lines) + "\n"
 
 
+def later(rows: list[HandWritten], number: int, name: str) -> str:
+    """Return the sentence about a later collection."""
+    chosen = [row for row in rows if row.collection == number]
+    said = sum(row.how == "directly" for row in chosen)
+    return (
+        f"A {name} collection was chosen before any declaration was tried: of its {len(chosen)} patches of "
+        f"{len({row.project for row in chosen})} projects {said} are said directly ({said / len(chosen):.3f})."
+    )
+
+
 def on_installed_libraries() -> dict[str, str]:
     """Apply each directly said patch of an importable module, and return the state, or the error, of each declaration.
 
@@ -171,7 +179,8 @@ def on_installed_libraries() -> dict[str, str]:
         if patch.module is None or patch.of is not None or patch.verb == "edit":
             continue
         try:
-            importlib.import_module(patch.module.partition("*")[0].rstrip("."))
+            for address in (patch.module, patch.source or patch.module):
+                importlib.import_module(address.partition(":")[0].partition("*")[0].rstrip("."))
         except ImportError:
             continue
         try:

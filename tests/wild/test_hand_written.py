@@ -55,6 +55,7 @@ made, other = Model(), Model()
 MADE_AND_OTHER: Final = (
     "model, other = (getattr(transformers_models_granite_modeling_granite, name) for name in ('made', 'other'))"
 )
+RESOLVING: Final = ("getaddrinfo", "getnameinfo", "getfqdn", "gethostbyname", "gethostbyname_ex", "gethostbyaddr")
 SAMPLES: Final = {
     ("accelerate", 0): Sample(
         {"nets": "class Net:\n    def forward(self, x): return x + 1\nnet, other = Net(), Net()"},
@@ -190,6 +191,157 @@ mock, session = Mock(), requests.Session()
         "def original_is_available(): return 'cuda'",
         "[the_library.the_function(), the_library.asked()]",
         [["cuda"], "npu"],
+    ),
+    ("coverage", 1): Sample(
+        {"os": "def execv(path, args): return path\ndef execve(path, args, env): return env"},
+        """
+class Running:
+    config = "c"
+    def saved_for_program(self, wrapped, instance, args, kwargs):
+        if wrapped.__name__.endswith("e"): args = (*args[:-1], {**args[-1], "CONFIG": self.config})
+        return wrapped(*args, **kwargs)
+running = Running()
+""",
+        "[os.execv('a', []), os.execve('b', [], {'HOME': '/'})]",
+        ["a", {"HOME": "/", "CONFIG": "c"}],
+    ),
+    ("exceptiongroup", 0): Sample(
+        {
+            "traceback": "class TracebackException:\n    def __init__(self, e): self.e = e\n"
+            "    def format(self): return [self.e]\n    def format_exception_only(self): return self.e",
+            "exceptiongroup._formatting": f"from {PREFIX}traceback import TracebackException\n"
+            "class PatchedTracebackException(TracebackException):\n"
+            "    def __init__(self, e): self.e = ['group', e]\n    def format(self): return [*self.e]\n"
+            "    def format_exception_only(self): return self.e[0]",
+        },
+        "",
+        "[traceback.TracebackException(1).format(), traceback.TracebackException(1).format_exception_only()]",
+        [["group", 1], "group"],
+    ),
+    ("dnspython", 0): Sample(
+        {
+            "socket": "".join(f"def {name}(host): return 'system'\n" for name in RESOLVING),
+            "dns.resolver": "".join(f"def _{name}(host): return {name!r}\n" for name in RESOLVING),
+        },
+        "",
+        "[socket.getaddrinfo('a'), socket.gethostbyaddr('a')]",
+        ["getaddrinfo", "gethostbyaddr"],
+    ),
+    ("nplusone", 2): Sample(
+        {
+            "django.db.models.fields.related_descriptors": "class ForwardManyToOneDescriptor:\n"
+            "    def __get__(self, instance, owner): return 'row'\n"
+            "class Model:\n    author = ForwardManyToOneDescriptor()\nmodel = Model()"
+        },
+        """
+class Signals:
+    seen = []
+    def touched(self, wrapped, instance, args, kwargs): return [type(instance).__name__, wrapped(*args, **kwargs)]
+signals = Signals()
+""",
+        "django_db_models_fields_related_descriptors.model.author",
+        ["ForwardManyToOneDescriptor", "row"],
+    ),
+    ("opentracing_instrumentation", 2): Sample(
+        {
+            "boto3.s3.inject": "def copy(key): return key\ndef upload_file(key): return [key]\n"
+            "def other(key): return key"
+        },
+        """
+class Hooks:
+    tracer = "t"
+    def s3_call(self, wrapped, instance, args, kwargs): return [self.tracer, wrapped(*args, **kwargs)]
+hooks = Hooks()
+""",
+        "[boto3_s3_inject.copy(1), boto3_s3_inject.upload_file(2), boto3_s3_inject.other(3)]",
+        [["t", 1], ["t", [2]], 3],
+    ),
+    ("Langfuse", 1): Sample(
+        {"openai": "class Stream:\n    def __iter__(self): yield 1; yield 2\nstream = Stream()"},
+        """
+def traced_iter(wrapped, instance, args, kwargs):
+    try: yield from wrapped()
+    finally: yield "end"
+""",
+        "list(openai.stream)",
+        [1, 2, "end"],
+    ),
+    ("better_exceptions", 2): Sample(
+        {
+            "logging": """
+class Formatter:
+    def formatException(self, error): return error
+class Handler:
+    def __init__(self, stream): self.stream, self.formatter = stream, Formatter()
+handlers = [Handler("err"), Handler("out")]
+"""
+        },
+        """
+def formatted(wrapped, instance, args, kwargs): return ["better", *args]
+def is_for_stderr(formatter):
+    return any(handler.formatter is formatter for handler in logging.handlers if handler.stream == "err")
+""",
+        "[handler.formatter.formatException(1) for handler in logging.handlers]",
+        [["better", 1], 1],
+    ),
+    ("Colorama", 0): Sample(
+        {"sys": "stdout, stderr, stdin = ['out'], ['err'], ['in']"},
+        """
+class Streams:
+    strip = True
+    def wrapped(self, stream): return ["wrapped", *stream]
+streams = Streams()
+""",
+        "[sys.stdout, sys.stderr, sys.stdin]",
+        [["wrapped", "out"], ["wrapped", "err"], ["in"]],
+    ),
+    ("kernels", 0): Sample(
+        {
+            "torch.nn": """
+class Module:
+    def forward(self, *input): raise NotImplementedError
+class Norm(Module):
+    def forward(self, x): return x
+class Act(Module):
+    def forward(self, x): return [x]
+class ScriptModule(Module):
+    forward = property(lambda self: None)
+class Model(Module):
+    def __init__(self): self.layers = [Norm(), Act()]
+made, other = Model(), Model()
+"""
+        },
+        """
+model = torch_nn.made
+class Kernels:
+    of_class = {"Norm": lambda self, x: ["fast", x]}
+    def has_one(self, layer): return type(layer).__name__ in self.of_class
+    def forward(self, wrapped, instance, args, kwargs): return self.of_class[type(instance).__name__](instance, *args)
+kernels = Kernels()
+""",
+        "[layer.forward(1) for net in (model, torch_nn.other) for layer in net.layers]",
+        [["fast", 1], [1], 1, [1]],
+    ),
+    ("line_profiler", 1): Sample(
+        {"sys": "modules = {'os': 1, '__main__': 'kernprof', 'io': 2}"},
+        "module = 'script'",
+        "[*sys.modules.items()]",
+        [("os", 1), ("__main__", "script"), ("io", 2)],
+    ),
+    ("time-machine", 0): Sample(
+        {
+            "time": "from math import fabs as time, ceil as time_ns, floor as gmtime, trunc as localtime\n"
+            "from math import sqrt as clock_gettime, sin as clock_gettime_ns, cos as strftime",
+            "user": f"from {PREFIX}time import time, gmtime\ntable = {{'time': time}}",
+        },
+        """
+class Traveller:
+    at = 7
+    def moved(self, wrapped, instance, args, kwargs): return [self.at, wrapped(*args)]
+traveller = Traveller()
+""",
+        "[time.time(-1), user.gmtime(-2.5), user.table['time'](-3)]",
+        [[7, 1], [7, -3], [7, 3]],
     ),
     ("datasets", 1): Sample(
         {

@@ -253,7 +253,7 @@ def check_value(patch: Patch, slot: Slot, original: Any, value: Any, owner: obje
         return
     if (failure := misfit(Signature(offered), Signature(required), function.__name__)) is not None:
         problem = f"what {patch.verb} puts at {patch.address} takes {as_text(offered)}, and {failure}"
-        way = "take what the original takes, or *args, **kwargs"
+        way = "take what the original takes, or *args, **kwargs; or say check_signature=False and why="
         if isinstance(original, staticmethod) and _is_bound(value):
             static = takes(new, binds=False)
             if static is not None and misfit(Signature(static), Signature(required), function.__name__) is None:

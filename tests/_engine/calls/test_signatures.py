@@ -131,7 +131,7 @@ def test_value_that_does_not_take_what_the_function_takes_is_refused(vendor: Mod
     before = dict(vars(vendor.Model if owner else vendor))
     message = refused(SignatureError, standing(verb, name, value))
     message = message.replace("required keyword-only argument", "required argument")  # the words of newer Pythons
-    way = "take what the original takes, or *args, **kwargs"
+    way = "take what the original takes, or *args, **kwargs; or say check_signature=False and why="
     if case == "a method for a static one":
         way = "the original is a static method: give staticmethod(function)"
     assert re.sub(r"fails: [^;]*positional.only[^;]*;", "fails: PLACE;", message) == (
