@@ -393,5 +393,33 @@ def test_copies_after_the_end_of_a_rule(make_module: Callable[[str, str], Module
     assert _nothing_is_followed()
 
 
+def test_end_looks_at_all_objects_only_for_a_copy(
+    make_module: Callable[[str, str], ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An object's attribute that holds a function patched everywhere: hookpatch's own notes are no sign of a copy."""
+    box = "class Box: __slots__ = 'run'\nbox = Box()\nbox.run = run"
+    module: Any = make_module("held", f"from operator import concat as run\n{box}")
+    looks: list[object] = []
+    get_referrers = gc.get_referrers
+    monkeypatch.setattr(gc, "get_referrers", lambda *values: looks.append(values) or get_referrers(*values))
+
+    def ended(*copies: Any) -> tuple[bool, str]:
+        session = hookpatch.active(hookpatch.wrap("held:run", _around, reach="everywhere"), children="local").open()
+        for copied in copies:
+            copied.run = module.box.run
+        looks.clear()
+        session.close()
+        return bool(looks), " ".join(warning for entry in session.report() for warning in entry.warnings)
+
+    assert ended() == (False, "")
+    looked, warnings = ended(module.Box())
+    assert looked
+    assert "in the __dict__ of other objects of the class, made by other code: 1" in warnings
+
+
+def _around(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
+    return wrapped(*args, **kwargs)
+
+
 def _of_instances(name: str) -> Any:
     return hookpatch.remove(f"copied:Plain().{name}").target

@@ -61,9 +61,10 @@ class Following:
     def look(self) -> None:
         """Note how many other objects have our value under the same name, as copies of a ``__dict__`` have."""
         value, count = self._written
-        is_ended = self._site.value is not value
+        # At the end the session keeps a value that was put everywhere, to look for copies in modules.
+        gone = 0 if self._site.value is value else _OF_THE_SLOT - (self._layer.patch.reach == "everywhere")
         references = sys.getrefcount(value)
-        is_held = is_recognisable(value) and references > count + 1 - is_ended * _OF_THE_SLOT
+        is_held = is_recognisable(value) and references > count + 1 - gone
         if copies := is_held and _copies_with(cast(AttributeSlot, self._site.slot), value):
             former, self._message = self._message, f"{_LEFT_ALONE}{copies}"
             self._note(self._message, former)
@@ -75,6 +76,7 @@ class Following:
         for site, layer in self._hooks:
             site.restore(layer, lambda _: None, lambda: None)
         self.look()
+        self._written = None, 0  # else the end of the session would look at all objects for the holder of our value
 
     def _calls_owner(self) -> bool:
         """Return True if the value in the slot calls a method of the slot's object."""
