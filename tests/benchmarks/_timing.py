@@ -52,8 +52,6 @@ def times_of(timers: Mapping[str, Timer], rounds: int = 100, seconds: float = 0.
 def compare(times: Mapping[str, Sequence[float] | None], goals: Mapping[str, float]) -> None:
     """Print the median of each name, and the ratio of the first to each other.
 
-    The ratio is the median of the ratios within a round: a changing clock slows both statements equally.
-
     Args:
         times: the result of ``times_of``, by name; None if a tool is not installed.
         goals: by name, the greatest wanted ratio of the first to the named statement.
@@ -67,14 +65,19 @@ def compare(times: Mapping[str, Sequence[float] | None], goals: Mapping[str, flo
             continue
         line = f"  {name:<36} {median(measured) * scale:9.1f} {unit}"
         if measured is not ours:
-            ratio = median(own / compared for own, compared in zip(ours, measured, strict=True))
-            line += f"  {ratio:6.2f} of it  {verdict(ratio, goals.get(name))}"
+            of_it = ratio(ours, measured)
+            line += f"  {of_it:6.2f} of it  {verdict(of_it, goals.get(name))}"
         print(line.rstrip())
 
 
-def verdict(ratio: float, goal: float | None) -> str:
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """Return the median of the ratios within a round: a changing clock slows both statements equally."""
+    return median(own / compared for own, compared in zip(ours, theirs, strict=True))
+
+
+def verdict(measured: float, goal: float | None) -> str:
     """Return the text of a goal and whether the goal was met."""
-    return "" if goal is None else f"goal {goal:.2f}  {'met' if ratio <= goal else 'NOT MET'}"
+    return "" if goal is None else f"goal {goal:.2f}  {'met' if measured <= goal else 'NOT MET'}"
 
 
 def heading(text: str) -> None:

@@ -1,18 +1,19 @@
 """The cost to patch one function and to restore the function: hookpatch, mock.patch, monkeypatch, wrapture.
 
 Every way names the target anew, as in code with a block. ``active(patch)`` uses a ready patch, and a session is entered
-again. The goals are ratios to mock.patch with a new value, which replaces a function and makes no mock.
+again. The goals are ratios to ``mock.patch("m.f", new)``, which replaces a function and makes no mock.
 
 usage: python tests/benchmarks/sessions.py
 """
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 from unittest import mock
 
 import pytest
-from _timing import compare, heading, timer, times_of, vendor
+from _timing import heading, ratio, timer, times_of, vendor, verdict
 
 import hookpatch
 
@@ -81,14 +82,15 @@ def main() -> None:
     session, local = hookpatch.active(patch), hookpatch.active(patch, children="local")
     names |= {"around": around, "new": new, "m": m, "patch": patch, "session": session, "local": local}
     names |= {"call": session(lambda: None), "call_locally": local(lambda: None)}
-    for ours in (OURS, NOT_PASSED_ON):
-        statements = {way: text.format(m=m.__name__) for way, text in (ours | THEIRS).items()}
+    heading(f"patch a function and take it back, beside {MEASURE}")
+    for ways in (OURS | THEIRS, NOT_PASSED_ON | {MEASURE: THEIRS[MEASURE]}):
+        statements = {way: text.format(m=m.__name__) for way, text in ways.items()}
         timers = {way: timer(text, **names) for way, text in statements.items() if wrapture or "wrapture" not in way}
         times = times_of(timers)
-        for way in ours:
-            heading(f"{way}: patch a function and take it back")
-            goals = {MEASURE: GOALS[way]} if way in GOALS else {}
-            compare({way: times[way], **{their_way: times.get(their_way) for their_way in THEIRS}}, goals)
+        for way, measured in times.items():
+            of_it, goal = ratio(measured, times[MEASURE]), GOALS.get(way)
+            line = f"  {way:<40} {median(measured) * 1e6:7.1f} µs  {of_it:6.2f} of it  {verdict(of_it, goal)}"
+            print(line.rstrip())
 
 
 if __name__ == "__main__":
