@@ -94,7 +94,9 @@ class ReportFile:
         argv = command_line.for_report(argv)
         with self._lock:
             self._notice_fork()
-            self._started.append(written_for_all({"pid": pid, "argv": argv, "after": after, "is_program": is_program}))
+            is_loading = environment.read(environment.LOADING) is not None
+            start = {"pid": pid, "argv": argv, "after": after, "is_program": is_program, "is_loading": is_loading}
+            self._started.append(written_for_all(start))
             self.write()
 
     def started_other(self, argv: Sequence[str]) -> None:

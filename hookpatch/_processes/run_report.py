@@ -20,6 +20,7 @@ _WHY: Final = (
     "hookpatch was not active in the process, had no HOOKPATCH_REPORT there, or the process was killed before its "
     "first line"
 )
+_LOADING: Final = "a plugin must not run Python while plugins are loaded, so nothing was patched in the process"
 _WELL: Final = ("applied", "overwritten", "waiting", "restored", "unlinked", "dormant", "displaced", "kept", "unused")
 
 
@@ -124,6 +125,7 @@ class _Started(msgspec.Struct):
     argv: tuple[str, ...]
     after: _Time = 0.0
     is_program: bool = False
+    is_loading: bool = False
 
 
 class _Process(msgspec.Struct):
@@ -191,7 +193,7 @@ def receipts(folder: str | os.PathLike[str], run: str | None = None) -> RunRepor
         for file in _without_starters(files)
     ]
     for file, started in unreported(files):
-        why = f"process {file.pid} started this process, which left no report: {_WHY}"
+        why = _LOADING if started.is_loading else _WHY
         processes.append(_without_report(file, started, why))
     return RunReport(tuple(processes), tuple(unread))
 
@@ -259,7 +261,7 @@ def _without_report(file: _Process, started: _Started, why: str) -> ProcessRepor
         written=None,
         ended=False,
         patches=(),
-        problems=(why,),
+        problems=(f"process {file.pid} started this process, which left no report: {why}",),
     )
 
 

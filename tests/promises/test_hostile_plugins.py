@@ -80,6 +80,7 @@ def test_plugin_that_runs_python_does_not_load_itself_for_ever(
     if way == "report":
         report = hookpatch(home, "report", str(tmp_path / "reports"))
         assert ("applied" in report.stdout, report.returncode) == (True, 1), report.stdout
+        assert "a plugin must not run Python while plugins are loaded" in " ".join(report.stdout.split())
 
 
 def test_child_after_the_load_of_a_plugin_is_patched(home: Environment) -> None:
