@@ -69,6 +69,7 @@ def mark_norms(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
 def _forward(export: Export, options: Options, name: str, norms: Any) -> Callable[..., Any]:
     import torch
 
+    from hookpatch_onnx._export.proofs import untraced
     from hookpatch_onnx._export.region import Region, run_marked
     from hookpatch_onnx._nodes.rmsnorm import refuted
     from hookpatch_onnx._nodes.rmsnorm_nodes import put_norm, takes_weight
@@ -77,7 +78,8 @@ def _forward(export: Export, options: Options, name: str, norms: Any) -> Callabl
         arguments: list[Any] = [arg for arg in (*args, *kwargs.values()) if arg is not None]
         if len(arguments) != 1 or (norm := norms.get(getattr(arguments[0], "dtype", None))) is None:
             return wrapped(*args, **kwargs)  # a call with a gate, say, computes other results
-        shape, dtype = arguments[0].shape[-norm.axes :], arguments[0].dtype
+        shape = untraced(lambda: arguments[0].shape[-norm.axes :])  # TorchScript reads no shape inside of torch.vmap
+        dtype = arguments[0].dtype
         weight = next(instance.parameters(), None)
         inputs = [arguments[0], weight] if takes_weight(norm, weight, dtype) else arguments
         build = partial(put_norm, norm=norm, options=options, module=instance, name=name, shape=shape, dtype=dtype)

@@ -18,6 +18,7 @@ from hookpatch_onnx._outside.side import Side
 from hookpatch_onnx.errors import NodeError
 from test_receipt import EXPORTS, WIDTH, Counting, Norm, notes
 from tiny_models import Masked, tiny
+from transformers.activations import NewGELUActivation
 
 import hookpatch
 
@@ -76,6 +77,38 @@ def test_a_norm_with_two_names_and_several_calls(how: str) -> None:
     proto, remark = compared(Repeated(), torch.randn(2, 3, WIDTH), **EXPORTS[how])
     assert ops(proto)["SimplifiedLayerNormalization"] == 3
     assert remark.endswith("nodes are those of the plain export")
+
+
+class _Named(torch.nn.Module):
+    """TorchScript's exporter leaves out the name of a ModuleDict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = torch.nn.ModuleDict({"first": Norm(), "last": Norm()})
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norms["last"](self.norms["first"](x) + 1)
+
+
+CHAINS: dict[str, Callable[[], torch.nn.Module]] = {
+    "norm, norm": lambda: torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), Norm(), Norm()),
+    "norm, norm in a dict": lambda: _Named(),
+    "norm, GELU, norm": lambda: torch.nn.Sequential(Norm(), NewGELUActivation(), torch.nn.Sequential(Norm(), Norm())),
+}
+
+
+@pytest.mark.parametrize("how", EXPORTS)
+@pytest.mark.parametrize("chain", CHAINS)
+def test_nodes_of_plugins_that_read_each_other(chain: str, how: str) -> None:
+    """The node of a norm stands for the nodes of the norm, and for no weight of the norm behind."""
+    how_named = {**EXPORTS[how], "output_names": ["y"]}
+    proto, remark = compared(
+        CHAINS[chain](), torch.randn(2, 3, WIDTH), plugins=("rmsnorm_node", "gelu_node"), **how_named
+    )
+    assert (ops(proto)["SimplifiedLayerNormalization"], remark.partition("other ")[0]) == (
+        2 + (chain == "norm, GELU, norm"),
+        "all ",
+    )
 
 
 class Net(torch.nn.Module):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
+import numpy
 import pytest
 import torch
-from exported import exported, ops
+from exported import exported, ops, ran
 from hookpatch_onnx.errors import NodeError
 from tiny_models import Masked, tiny
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
@@ -214,6 +216,11 @@ WRITTEN: dict[str, tuple[str, Any]] = {  # in a larger module, so that only the 
     "a power": ("rmsnorm_node", lambda x: x * (x.pow(2).mean(-1, keepdim=True) + 1e-6).pow(-0.5)),
     "a sum by the width": ("rmsnorm_node", lambda x: x * ((x * x).sum(-1, keepdim=True) / WIDTH + 1e-6).rsqrt()),
     "the length by the width": ("rmsnorm_node", lambda x: x / (x.norm(dim=-1, keepdim=True) / ROOT + 1e-6)),
+    "a cumulated mean": ("rmsnorm_node", lambda x: x * x.square().mean(-1, keepdim=True).cumsum(1).add(1e-6).rsqrt()),
+    "transposed": (
+        "rmsnorm_node",
+        lambda x: x * x.square().transpose(1, 2).mean(1, True).transpose(1, 2).add(1e-6).rsqrt(),
+    ),
     "normalize": ("rmsnorm_node", lambda x: torch.nn.functional.normalize(x, dim=-1) * ROOT),
     "a sigmoid": ("gelu_node", lambda x: x * torch.sigmoid(1.5957691216 * (x + 0.044715 * x**3))),
     "an exp": ("gelu_node", lambda x: x / (1 + torch.exp(-1.5957691216 * (x + 0.044715 * x**3)))),
@@ -248,6 +255,54 @@ def test_each_spelling_is_found_in_the_graph(name: str, how: str) -> None:
     firsts = {patch.plugin: " ".join(patch.notes[-1].split()[:3]) for patch in session.report() if patch.notes}
     wanted = {"rmsnorm_node": "0 of 0", "gelu_node": "0 of 0"} | ({plugin: "0 of 2"} if name in WRITTEN else {})
     assert firsts == wanted
+
+
+class Batched(torch.nn.Module):
+    """Calls the norm for each row of a batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = Norm()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.vmap(self.norm)(x)
+
+
+class Traceable(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(WIDTH))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+
+
+def _traced() -> torch.nn.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit.trace is deprecated
+        traced: torch.nn.Module = torch.jit.trace(Traceable(), torch.randn(2, 3, WIDTH))
+    return torch.nn.Sequential(traced)
+
+
+CALLED: dict[str, tuple[Any, str, list[str]]] = {
+    "torch.vmap": (Batched, "norm is called by torch.vmap or torch.func", [*EXPORTS]),
+    # Plain TorchScript exports no module that was traced before.
+    "traced before": (_traced, "0 is written out there", ["dynamo"]),
+}
+
+
+@pytest.mark.parametrize(("name", "how"), [(name, how) for name, (_, _, hows) in CALLED.items() for how in hows])
+def test_a_norm_called_in_another_way_is_named(name: str, how: str) -> None:
+    """The norm stays as torch exports it, and the export does not fail."""
+    torch.manual_seed(0)
+    make, why, _ = CALLED[name]
+    net, x = make().eval(), torch.randn(2, 3, WIDTH)
+    with hookpatch.active("rmsnorm_node") as session:
+        proto = exported(net, x, **EXPORTS[how])
+    *_, note = notes(session)
+    assert note.startswith(f"0 of 1 norm-like parts became nodes; 1 not: {why}")
+    with torch.no_grad():
+        numpy.testing.assert_allclose(ran(proto, x)[0], net(x).numpy(), rtol=1e-5, atol=1e-5)
 
 
 def test_classes_without_a_node_are_named() -> None:

@@ -84,10 +84,17 @@ class Export:
         self.refusal: Exception | None = None
 
     def modules(self, plugin: str) -> Iterator[tuple[str, Any]]:
-        """Yield the modules of the model with their names; warn, and yield none, if the model was captured before."""
+        """Yield the modules of the model with their names, without scripted or traced ones, which run no Python.
+
+        Warn, and yield none, if the model was captured before.
+        """
         if self.is_captured(plugin):
             return
-        yield from self.model.named_modules()
+        import torch  # imported by now
+
+        for name, module in self.model.named_modules():
+            if not isinstance(module, torch.jit.ScriptModule):
+                yield name, module
 
     def is_captured(self, plugin: str) -> bool:
         """Return True, and warn, if the model was captured before: then a plugin finds no modules."""

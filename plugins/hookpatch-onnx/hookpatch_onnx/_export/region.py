@@ -64,11 +64,16 @@ def run_marked(
     Raises:
         NodeError: the call returns neither a tensor nor a tuple or list of tensors, or changes an input in place.
     """
+    functorch: Any = torch._C._functorch
     number = len(export.regions)
     export.regions[number] = region
     leaves, form = pytree.tree_flatten((tuple(args), kwargs or {}))
     places = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     inputs = [leaves[index] for index in places]
+    if any(functorch.is_batchedtensor(value) or functorch.is_gradtrackingtensor(value) for value in inputs):
+        export.refuted[number] = "is called by torch.vmap or torch.func, where a node would see other shapes"
+        note_refuted(export, number)
+        return run(*args, **(kwargs or {}))
     if region.alike and not export.dynamo:
         with torch.no_grad():  # TorchScript treats the result as a constant; a constant has no gradient
             whole = untraced(lambda: run(*args, **(kwargs or {})))

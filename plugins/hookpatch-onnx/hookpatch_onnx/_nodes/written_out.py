@@ -15,6 +15,8 @@ from hookpatch_onnx._model.reads import GraphLike, graphs
 _THERE: Final = "is written out there"
 # 0.044715 of the formula, and its products with sqrt(2 / pi) and, for a sigmoid in place of tanh, with twice of it.
 _OF_GELU: Final = (0.044715, 0.0356774, 0.0713548)
+_TOWARDS_ROOT: Final = ("Add", "Max", "Min", "Clip", "Mul", "Div", "Cast", "CumSum")
+_MOVES: Final = ("Transpose", "Unsqueeze", "Squeeze", "Reshape", "Identity")  # of the same numbers
 _STEPS: Final = 5  # from the squares to the root, and from the root to the division
 
 
@@ -52,7 +54,7 @@ def _is_of_norm(root: ir.Node) -> bool:
         return False
     if root.op_type == "ReduceL2":
         return _is_scaled(root, root)
-    for node in _backwards(root, ("Add", "Max", "Min", "Clip", "Mul", "Div", "Cast")):
+    for node in _backwards(root, _TOWARDS_ROOT):
         if node.op_type in ("ReduceMean", "ReduceSum") and _is_of_squares(node):
             return node.op_type == "ReduceMean" or _is_scaled(root, node)
     return False
@@ -62,7 +64,7 @@ def _is_of_squares(mean: ir.Node) -> bool:
     square = _before(mean, "Pow", "Mul")
     if square is None or (square.op_type == "Mul" and square.inputs[0] is not square.inputs[1]):
         return False
-    centred = square.inputs[0].producer() if square.inputs[0] is not None else None
+    centred = _maker(square.inputs[0])
     # A LayerNorm takes the mean of (x - mean(x))^2.
     return centred is None or centred.op_type != "Sub" or _before(centred, "ReduceMean") is None
 
@@ -77,9 +79,7 @@ def _divides(root: ir.Node) -> bool:
 
 def _is_scaled(root: ir.Node, total: ir.Node) -> bool:
     """Return True if a sum of squares becomes their mean: by the width before the root, or by its root later."""
-    between = [
-        node for node in _backwards(root, ("Add", "Max", "Min", "Clip", "Mul", "Div", "Cast")) if node is not root
-    ]
+    between = [node for node in _backwards(root, _TOWARDS_ROOT) if node is not root]
     if any(node.op_type == "Div" for node in between):
         return True
     x = total.inputs[0]
@@ -102,7 +102,7 @@ def _backwards(node: ir.Node, op_types: tuple[str, ...], steps: int = _STEPS) ->
     """Yield the nodes whose results a node reads, through nodes of some operators, nearest first."""
     level = [node]
     for _ in range(steps):
-        makers = [value.producer() for before in level for value in before.inputs if value is not None]
+        makers = [_maker(value) for before in level for value in before.inputs]
         found = [maker for maker in makers if maker is not None]
         yield from found
         level = [maker for maker in found if maker.op_type in op_types]
@@ -114,9 +114,8 @@ def _onwards(node: ir.Node) -> Iterator[tuple[ir.Node, ir.Value]]:
     for _ in range(_STEPS):
         found = [(user, value) for before in level for value in before.outputs for user in value.consumers()]
         yield from found
-        level = [
-            user for user, _ in found if user.op_type in ("Add", "Max", "Min", "Clip", "Mul", "Div", "Cast", "Expand")
-        ]
+        kept = (*_TOWARDS_ROOT, "Expand", *_MOVES)
+        level = [user for user, _ in found if user.op_type in kept]
 
 
 def _is_of_gelu(bend: ir.Node) -> bool:
@@ -129,7 +128,7 @@ def _is_of_gelu(bend: ir.Node) -> bool:
             number = _number(value)
             if number is not None and any(abs(abs(number) - known) < 1e-4 for known in _OF_GELU):
                 return True
-            producer = value.producer() if value is not None else None
+            producer = _maker(value)
             if producer is not None and depth < 6 and producer.op_type in ("Mul", "Add", "Pow", "Cast", "Div", "Neg"):
                 waiting.append((producer, depth + 1))
     return False
@@ -137,8 +136,16 @@ def _is_of_gelu(bend: ir.Node) -> bool:
 
 def _before(node: ir.Node, *op_types: str) -> ir.Node | None:
     """Return what makes an input of a node, by operator."""
-    makers = (value.producer() for value in node.inputs if value is not None)
+    makers = map(_maker, node.inputs)
     return next((maker for maker in makers if maker is not None and maker.op_type in op_types), None)
+
+
+def _maker(value: ir.Value | None) -> ir.Node | None:
+    """Return the node that computes a value, before nodes that only move numbers."""
+    node = None if value is None else value.producer()
+    while node is not None and node.op_type in _MOVES:
+        node = None if node.inputs[0] is None else node.inputs[0].producer()
+    return node
 
 
 def _number(value: ir.Value | None) -> float | None:

@@ -196,10 +196,19 @@ class Outside:
     def _find(self, made: ir.Node, value: ir.Value, above: Sequence[ir.Value]) -> Iterator[str]:
         """Find the plain value for a value that a node of a plugin reads, and walk on from there.
 
-        The value of the same name is tried first. If no value fits, the differences of this value are yielded.
+        The value of the same name is tried first; for a value of another node of a plugin, then the values of its
+        module. If no value fits, the differences of the first value are yielded.
         """
         first: list[str] = [f"{name_of(made)} reads {value.name}"]
-        by_name = sorted(above, key=lambda candidate: candidate.name != value.name)
+        producer = value.producer()
+        stand = None if producer is None else self._stands.get(producer)
+
+        def unlikely(candidate: ir.Value) -> tuple[bool, bool]:
+            node = candidate.producer()
+            is_likely = stand is not None and node is not None and self._is_in(node, (stand.module,))
+            return candidate.name != value.name, not is_likely
+
+        by_name = sorted(above, key=unlikely)
         for candidate in by_name:
             known = dict(self._values), dict(self._nodes), set(self._paired), dict(self._sizes), dict(self._made)
             differences = list(self._walk([(value, candidate)]))

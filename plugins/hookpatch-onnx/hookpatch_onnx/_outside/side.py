@@ -91,13 +91,23 @@ def first_name(path: str, names: Mapping[str, str]) -> str:
     """Return the first name of a module that a model has by several names, or calls several times.
 
     TorchScript's exporter names the second call of ``norm`` ``norm_1``. For a module of several names the exporter
-    writes the first name after the name of the outer module: ``layers.1.layers.0.norm``.
+    writes the first name after the name of the outer module: ``layers.1.layers.0.norm``. The exporter leaves out a
+    ModuleDict, which is never called: ``acts.gelu`` is ``gelu``.
     """
     parts = path.split(".")
     for start in range(len(parts)):
         if (known := _known(parts[start:], names)) in names:
             return known
-    return _known(parts, names)
+    last = re.sub(r"_\d+$", "", parts[-1])
+    longer = {first for name, first in names.items() if name.endswith((f".{parts[-1]}", f".{last}"))}
+    longer = {name for name in longer if _is_left(parts[:-1], name.split(".")[:-1])}
+    return longer.pop() if len(longer) == 1 else _known(parts, names)
+
+
+def _is_left(parts: Sequence[str], of: Sequence[str]) -> bool:
+    """Return True if some parts of a name are left out, in order."""
+    every = iter(of)
+    return all(any(part in (other, f"{other}_1") for other in every) for part in parts)
 
 
 def _known(parts: Sequence[str], names: Mapping[str, str]) -> str:
