@@ -90,12 +90,18 @@ def _resize(name: str, axes: tuple[tuple[int, int], ...], new: int) -> Change:
     def apply(tensors: Tensors) -> Tensors:
         changed = list(tensors)
         for index, axis in axes:
+            if index >= len(changed):  # an earlier change has left fewer tensors
+                continue
             tensor = changed[index]
             if axis >= tensor.dim() or not tensor.shape[axis]:  # an earlier change has left nothing to repeat
                 continue
             # repeat the values of the example: the model might refuse other values
             indices = torch.arange(new, device=tensor.device) % tensor.shape[axis]
             changed[index] = tensor.index_select(axis, indices)
+            if tensor.shape[axis] == 1 and tensor.is_floating_point() and not torch.equal(tensor, tensor.round()):
+                # not all equal: a mean would not show which of them count; whole numbers may be a mask
+                steps = torch.linspace(1, 2, new, dtype=tensor.dtype, device=tensor.device)
+                changed[index] *= steps.reshape([-1 if other == axis else 1 for other in range(tensor.dim())])
         return tuple(changed)
 
     words = f"{name} {new}" if name == "batch" else f"{name} = {new}"

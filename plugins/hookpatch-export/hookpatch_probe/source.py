@@ -23,6 +23,7 @@ _NOT_FINITE: Final = ("isnan", "isinf", "isfinite", "nan_to_num")
 _ALIKE: Final = ("equal", "allclose", "isclose")
 _KINDS: Final = {"is_floating_point": torch.float32, "is_complex": torch.complex64}
 _TYPES: Final = ("dtype", "finfo", "iinfo", "element_size", "itemsize")
+_WHOLE: Final = ("round", "floor", "ceil", "trunc", "frac", "fmod", "remainder")
 _STRIDES: Final = ("is_contiguous", "stride", "data_ptr", "storage_offset")
 
 
@@ -33,8 +34,11 @@ class Asked:
 
     Attributes:
         sizes: numbers in comparisons with sizes.
+        slices: numbers in slices, from 2 on.
+        keys: texts that the source looks for in a dict.
         values: numbers in comparisons with values.
         finite: whether the source asks for NaN or infinity.
+        whole: whether the source rounds.
         types: whether the source reads the type of a tensor.
         kinds: types of which the source asks if a tensor is of their kind: floats, complex numbers, truth values.
         strides: whether the source asks how a tensor lies in memory.
@@ -45,8 +49,11 @@ class Asked:
     """
 
     sizes: dict[int, None] = field(default_factory=dict)
+    slices: dict[int, None] = field(default_factory=dict)
+    keys: dict[str, None] = field(default_factory=dict)
     values: dict[float, None] = field(default_factory=dict)
     finite: bool = False
+    whole: bool = False
     types: bool = False
     kinds: dict[torch.dtype, None] = field(default_factory=dict)
     strides: bool = False
@@ -87,6 +94,7 @@ def _nodes(code: CodeType) -> Iterator[ast.AST]:
 def _read(node: ast.AST, names: Mapping[str, Any], owner: Any, questions: Asked) -> None:
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
     questions.finite |= name in _NOT_FINITE
+    questions.whole |= name in _WHOLE
     questions.types |= name in (*_TYPES, *_KINDS)
     if name in _KINDS:
         questions.kinds[_KINDS[name]] = None
@@ -96,6 +104,11 @@ def _read(node: ast.AST, names: Mapping[str, Any], owner: Any, questions: Asked)
     questions.gradients |= name == "requires_grad"
     if any(map(_is_size, _conditions(node))):  # if len(x)
         questions.sizes[0] = None
+    questions.keys |= dict.fromkeys(_keys(node))
+    for bound in (node.lower, node.upper) if isinstance(node, ast.Slice) else ():
+        number = None if bound is None else _number(bound, names, owner)
+        if number is not None and number == int(number) and abs(number) > 1:
+            questions.slices[abs(int(number))] = None
     if not isinstance(node, ast.Compare):
         return
     sides = [node.left, *node.comparators]
@@ -117,6 +130,15 @@ def _read(node: ast.AST, names: Mapping[str, Any], owner: Any, questions: Asked)
             questions.sizes[int(number)] = None
         if not words.intersection(_SIZES):
             questions.values[float(number)] = None
+
+
+def _keys(node: ast.AST) -> Iterator[str]:
+    """Yield the text of ``"mask" in inputs`` and ``inputs.get("mask")``."""
+    match node:
+        case ast.Compare(left=ast.Constant(value=str() as key), ops=[ast.In() | ast.NotIn()]):
+            yield key
+        case ast.Call(func=ast.Attribute(attr="get" | "pop"), args=[ast.Constant(value=str() as key), *_]):
+            yield key
 
 
 def _conditions(node: ast.AST) -> list[ast.expr]:

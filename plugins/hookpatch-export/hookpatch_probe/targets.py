@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ def targets(example: Example, questions: Asked, apart: bool) -> Iterator[Change]
     """
     yield from _sizes(example, questions, apart)
     yield from _counted(example, apart)
-    yield from _arranged(example)
+    yield from _arranged(example, questions)
     for index, tensor in enumerate(example.tensors):
         for words, change in _values(tensor, questions):
             yield _change_of_tensor(example.names[index], index, words, change)
@@ -72,7 +73,7 @@ def _sizes(example: Example, questions: Asked, apart: bool) -> Iterator[Change]:
     may_grow = all(tensor.device.type == "cpu" for tensor in example.tensors)
     for axes in axes_of(example, apart):
         old = example.tensors[axes[0][0]].shape[axes[0][1]]
-        for number in islice(questions.sizes, _MOST):
+        for number in islice(dict.fromkeys([*questions.sizes, *questions.slices]), _MOST):
             for new in (number + 1, number) if old <= number else (number, number - 1):
                 change = resized(example, axes, new)
                 most = max(tensor.numel() for tensor in example.tensors) * new / old
@@ -132,6 +133,8 @@ def _values(tensor: torch.Tensor, questions: Asked) -> Iterator[tuple[str, Calla
                 yield f"scaled to {-2 * abs(number):g}", _scaled(-2 * abs(number))
         elif number == int(number) and torch.iinfo(tensor.dtype).min <= number <= torch.iinfo(tensor.dtype).max:
             yield f"beginning with {int(number)}", _first(number)
+    if questions.whole and tensor.is_floating_point():
+        yield "rounded", torch.round
     if questions.finite and tensor.is_floating_point():
         yield "with a NaN", _first(float("nan"))
         yield "with an infinity", _first(float("inf"))
@@ -195,17 +198,31 @@ def _is_of_kind(tensor: torch.Tensor, dtype: torch.dtype) -> bool:
     return tensor.is_floating_point() == dtype.is_floating_point
 
 
-def _arranged(example: Example) -> Iterator[Change]:
-    """Yield changes of lists, to an element less and more, and of dicts, to the other order."""
+def _arranged(example: Example, questions: Asked) -> Iterator[Change]:
+    """Yield changes of lists, to an element less and more, and of dicts, to the other order and to other keys."""
     for path, container in _containers(example.arguments(example.tensors), ()):
         changes: dict[str, Callable[[Any], Any]] = {}
         if isinstance(container, dict) and len(container) > 1:
             changes["in the other order"] = lambda mapping: dict(reversed(mapping.items()))
+        if isinstance(container, dict) and container:
+            for key in questions.keys:
+                if key not in container:
+                    changes[f"with {key!r}"] = partial(_with_key, key=key)
+                elif len(container) > 1:
+                    changes[f"without {key!r}"] = partial(_without_key, key=key)
         elif isinstance(container, list) and container:
             changes |= {"one longer": lambda items: [*items, items[-1]], "one shorter": lambda items: items[:-1]}
         for words, change in changes.items():
             name = "".join(f"[{key!r}]" for key in path[2:])
             yield Change(f"argument {path[1]}{name} {words}", _change_at(example, path, change), rearranges=True)
+
+
+def _with_key(mapping: dict[str, Any], key: str) -> dict[str, Any]:
+    return {**mapping, key: next(iter(mapping.values()))}
+
+
+def _without_key(mapping: dict[str, Any], key: str) -> dict[str, Any]:
+    return {other: value for other, value in mapping.items() if other != key}
 
 
 def _change_at(example: Example, path: tuple[Any, ...], change: Callable[[Any], Any]) -> Callable[[Tensors], Tensors]:

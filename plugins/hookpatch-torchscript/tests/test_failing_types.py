@@ -343,6 +343,68 @@ class DictByVariableMended(DictByVariable):
 
 
 @cases.fails(
+    "ZippedTuple.forward: a tuple is zipped with a value whose length TorchScript does not know when compiling",
+    "write the tuple as a list, with values of one type",
+)
+class ZippedTuple(nn.Module):
+    def forward(self, xs: list[Tensor]):
+        return torch.stack([x * weight for x, weight in zip(xs, (1.0, 2.0))])  # noqa: B905 - as above  # at
+
+
+@cases.mended([torch.ones(2, 2), torch.ones(2, 2)])
+class ZippedTupleMended(nn.Module):
+    def forward(self, xs: list[Tensor]):
+        return torch.stack([x * weight for x, weight in zip(xs, [1.0, 2.0])])  # noqa: B905 - as above
+
+
+@cases.fails(
+    "attribute layers of SlicedByVariable: a ModuleList or a tuple is sliced by a variable; each element in the "
+    "container has its own type",
+    "go through the container: for each, layer in enumerate(self.layers): if each is in the slice: ...",
+    inside="SlicedByVariable.forward",
+)
+class SlicedByVariable(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])  # set
+
+    def forward(self, x, count: int):
+        for layer in self.layers[:count]:  # at
+            x = layer(x)
+        return x
+
+
+@cases.mended(torch.ones(2, 2), 1)
+class SlicedByVariableMended(Linears):
+    def forward(self, x, count: int):
+        for each, layer in enumerate(self.layers):
+            if each < count:
+                x = layer(x)
+        return x
+
+
+@cases.fails(
+    "DictOfTwoTypes.forward: the dict holds values of type Tensor, and a value of type int is put into the dict",
+    "keep values of type int in a dict of their own, or in names; a dict has one type of value",
+)
+class DictOfTwoTypes(nn.Module):
+    def forward(self, x):
+        parts = {}
+        parts["sum"] = x.sum(0)
+        parts["count"] = x.shape[0]  # at
+        return parts["sum"] / parts["count"]
+
+
+@cases.mended()
+class DictOfTwoTypesMended(nn.Module):
+    def forward(self, x):
+        parts = {}
+        parts["sum"] = x.sum(0)
+        count = x.shape[0]
+        return parts["sum"] / count
+
+
+@cases.fails(
     "ZippedModules.forward: modules are zipped with a list, and TorchScript does not know the length of the list "
     "when compiling",
     "go through the modules with enumerate, and index the list",

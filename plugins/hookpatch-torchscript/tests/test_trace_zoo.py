@@ -137,6 +137,23 @@ class WithoutNaN(nn.Module):
         return x * 2
 
 
+class KeyOfDict(nn.Module):
+    def forward(self, parts: dict[str, Tensor]) -> Tensor:
+        return parts["a"] + (parts["bias"] if "bias" in parts else 3)  # noqa: SIM401  # the question is tested
+
+
+class WholeNumbers(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x / 2 if bool(x.sub(x.round()).abs().sum() < 1e-3) else x
+
+
+class MeanOfSome(nn.Module):
+    """Repeats one channel three times, and takes three of more channels."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x.repeat(1, 3) if x.shape[1] == 1 else x[:, :3]).mean(1)
+
+
 class OfItsType(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return torch.where(x > 0, x, torch.finfo(x.dtype).min)  # baked
@@ -227,6 +244,10 @@ def marked(owner: Any) -> list[tuple[int, str]]:
         (OfItsType, (torch.tensor([1.0, -1.0]),), "as float64"),
         (LengthOfList, ([torch.ones(2), torch.zeros(2)],), "argument 0 one longer"),
         (OrderOfDict, ({"a": torch.ones(2), "b": torch.zeros(2)},), "argument 0 in the other order"),
+        (KeyOfDict, ({"a": torch.ones(2)},), "argument 0 with 'bias'"),
+        (KeyOfDict, ({"a": torch.ones(2), "bias": torch.ones(2)},), "argument 0 without 'bias'"),
+        (WholeNumbers, (torch.tensor([0.3337, 2.6161]),), "x rounded"),
+        (MeanOfSome, (torch.tensor([[0.3], [2.6]]),), "x.shape[1] = 4"),
     ],
 )
 def test_lie_without_a_branch_is_found(make: Callable[[], nn.Module], example: tuple[Any, ...], words: str) -> None:

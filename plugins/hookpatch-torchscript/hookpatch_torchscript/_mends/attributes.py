@@ -153,6 +153,6 @@ RULES: Final[tuple[Rule, ...]] = (
         r"^Failed to get source for <function (?P<function>[\w.<>]+)",
         "torch compiles the class of the value, and {function} has no source, being made by a program (a "
         "dataclass, exec)",
-        f"copy the parts that forward reads into attributes; {_UNREAD}",
+        f"copy the parts that forward reads into attributes; make a NamedTuple of a value made in forward; {_UNREAD}",
     ),
 )

@@ -116,6 +116,18 @@ RULES: Final[tuple[Rule, ...]] = (
         r"^(?P<container>(self\.(?P<attribute>\w+)|.+))\[(?P<index>.+)\]",
     ),
     Rule(
+        r"tuple slice indices must be integer constants",
+        "a ModuleList or a tuple is sliced by a variable; each element in the container has its own type",
+        "go through the container: for each, layer in enumerate({container}): if each is in the slice: ...",
+        r"^(?P<container>(self\.(?P<attribute>\w+)|[^\[]+))",
+    ),
+    Rule(
+        r"Can not iterate over a module list or tuple with a value that does not have a statically determinable length",
+        "a tuple is zipped with a value whose length TorchScript does not know when compiling",
+        "write the tuple as a list, with values of one type",
+        r"^zip\((?!.*self\.)",
+    ),
+    Rule(
         r"Can not iterate over a module list or tuple with a value that does not have a statically determinable length",
         "modules are zipped with a list, and TorchScript does not know the length of the list when compiling",
         "go through the modules with enumerate, and index the list",
@@ -159,6 +171,12 @@ RULES: Final[tuple[Rule, ...]] = (
         r"(?P<found>Tensor) \(inferred\) cannot be used as a tuple",
         "{expression} is not annotated and counts as a Tensor in TorchScript; a Tensor cannot be unpacked",
         "annotate the name with the types of the elements: {expression}: List[int], or Tuple[int, int]",
+    ),
+    Rule(
+        r"_set_item\.str\([^\n]*\n\s*Could not match type [^\n]* "
+        r"previously matched to type (?P<one>\w+) is matched to type (?P<found>\w+)",
+        "the dict holds values of type {one}, and a value of type {found} is put into the dict",
+        "keep values of type {found} in a dict of their own, or in names; a dict has one type of value",
     ),
     Rule(
         r"Type variable 't' previously matched to type Tensor is matched to type (?P<found>\w+)",
