@@ -227,6 +227,36 @@ def test_groups_and_keys_made_of_values(model: Model) -> None:
     assert not torch.equal(traced(net, X, kinds)(X, others), net(X, others))
 
 
+def test_keys_made_of_sizes(model: Model) -> None:
+    """A dict is asked for keys made of sizes, alone and in a tuple; its values, tensors, decide nothing."""
+    net = model(
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.known = {}
+
+            def forward(self, x):
+                high, wide = x.shape
+                if (high, wide) not in self.known:
+                    self.known[high, wide] = torch.arange(wide) + x.new_zeros(high, 1)
+                if wide in self.known:
+                    self.known["last", 1] = x
+                rows = [x] * 4
+                for place, row in enumerate(x):
+                    rows[place] = row
+                return self.known[high, wide] + rows[0]
+        """
+    )()
+    assert [finding for finding in found(net) if finding[2] in ("shape", "data")] == [
+        ("if", 11, "shape"),
+        ("[index]", 12, "shape"),
+        ("if", 13, "shape"),
+        ("for", 16, "shape"),
+        ("[index]", 18, "shape"),
+    ]
+
+
 def test_arguments_bound_by_a_decorator_are_told_apart(model: Model) -> None:
     """A decorator that looks an argument up by ``Signature.bind`` gets the argument, not all of them."""
     net = model(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import FunctionType
 from typing import Any
 
@@ -73,6 +74,11 @@ def content_kind(value: Value) -> Kind:
         case Choice():
             return max(map(content_kind, value.among))
     return truth_kind(value)
+
+
+def is_mapping(value: Value) -> bool:
+    """Return True for a dict, made in the call or known."""
+    return isinstance(value, Table) or (isinstance(value, Known) and isinstance(value.obj, Mapping))
 
 
 def has_tensor(value: Value) -> bool:

@@ -85,10 +85,22 @@ def _binary(name: str, function: Callable[[Any, Any], Any], swapped: bool) -> An
 
 
 def _unary(name: str, function: Callable[..., Any]) -> Any:
-    def method(self: Number, *args: Any) -> Number:
-        return Number(function(self.value, *args), self.kind, self.decided)
+    def method(self: Number) -> Number:
+        return Number(function(self.value), self.kind, self.decided)
 
     method.__name__ = name
+    return method
+
+
+def _rounding(name: str, function: Callable[..., Any]) -> Any:
+    """Return a method that decides: a trace makes a number of the tensor first, and torch.export keeps the size."""
+
+    def method(self: Number, *args: Any) -> Number:
+        outcome = function(self.value, *args)
+        self.decided(self.kind, name, outcome)
+        return Number(outcome, self.kind, self.decided)
+
+    method.__name__ = f"__{name}__"
     return method
 
 
@@ -108,11 +120,10 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "
     setattr(Number, f"__r{_name}__", _binary(_name, _function, True))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(Number, f"__{_name}__", _binary(_name, getattr(operator, _name), False))
-for _name, _function in (
-    *((f"__{name}__", getattr(operator, name)) for name in ("neg", "pos", "abs", "invert")),
-    *(("__floor__", math.floor), ("__ceil__", math.ceil), ("__round__", round), ("__trunc__", math.trunc)),
-):
-    setattr(Number, _name, _unary(_name, _function))
+for _name in ("neg", "pos", "abs", "invert"):
+    setattr(Number, f"__{_name}__", _unary(_name, getattr(operator, _name)))
+for _name, _function in (("floor", math.floor), ("ceil", math.ceil), ("round", round), ("trunc", math.trunc)):
+    setattr(Number, f"__{_name}__", _rounding(_name, _function))
 for _name, _function in (("__bool__", bool), ("__int__", int), ("__float__", float), ("__index__", operator.index)):
     setattr(Number, _name, _conversion(_name, _function))
 

@@ -54,10 +54,10 @@ def _item(frame: Frame, node: ast.AST, owner: Value, index: Value) -> Value:
                 return Size(owner.sizes, owner.last if key.stop is None else owner.sizes)
             return Scalar(size_at(owner, key))
         case Seq():
-            _decides(frame, node, index)
+            decides(frame, node, index)
             return _of_sequence(owner, key)
         case Table():
-            _decides(frame, node, index)
+            decides(frame, node, index)
             entries: dict[Any, Value] = dict(owner.items)
             if key is not _NO_KEY and _hashable(key) and key in entries:
                 return entries[key]
@@ -68,7 +68,7 @@ def _item(frame: Frame, node: ast.AST, owner: Value, index: Value) -> Value:
         case Known(obj=None):  # set where the scan does not see it, by a hook: code takes no item of None
             return Tensor()
         case Known():
-            _decides(frame, node, index)
+            decides(frame, node, index)
             return _of_container(frame, node, owner, index)
         case Instance():
             if "*" in owner.attributes:
@@ -84,9 +84,11 @@ def _item(frame: Frame, node: ast.AST, owner: Value, index: Value) -> Value:
     return owner if isinstance(owner, Unknown) else Scalar(max(truth_kind(owner), truth_kind(index)))
 
 
-def _decides(frame: Frame, node: ast.AST, index: Value) -> None:
-    """Report a size or a tensor used as the index of a list or the key of a dict: Python makes a number of it."""
+def decides(frame: Frame, node: ast.AST, index: Value) -> None:
+    """Report a size or a tensor used as the index of a list or in the key of a dict: Python makes a number of it."""
     kind = truth_kind(index) if isinstance(index, Tensor | Scalar | Unknown) else Kind.SAFE
+    if isinstance(index, Seq) and index.items is not None:  # a tensor in a key is hashed by its identity
+        kind = max((truth_kind(part) for part in index.items if isinstance(part, Scalar)), default=Kind.SAFE)
     if kind >= Kind.SHAPE:
         frame.report(node, "[index]", kind)
 

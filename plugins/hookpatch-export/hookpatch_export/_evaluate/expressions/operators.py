@@ -15,6 +15,7 @@ from hookpatch_export._values.questions import (
     alternatives,
     content_kind,
     has_tensor,
+    is_mapping,
     is_none,
     objects,
     truth,
@@ -189,7 +190,9 @@ def _contained(frame: Frame, node: ast.Compare, inside: bool, left: Value, right
         keys = dict(right.items)
         if isinstance(left, Known) and isinstance(left.obj, str) and (left.obj in keys or right.each is None):
             return SAFE if left.obj in keys else Known(not inside)
-        return SAFE if truth_kind(left) < Kind.SHAPE else Scalar(truth_kind(left))
+    if all(map(is_mapping, alternatives(right))):  # the keys are compared, and no value
+        kind = content_kind(left) if isinstance(left, Seq) else truth_kind(left)
+        return SAFE if kind < Kind.SHAPE else Scalar(kind)
     kind = max(content_kind(left), content_kind(right))
     if has_tensor(left) or has_tensor(right):
         frame.report(node, "in", Kind.DATA)

@@ -7,12 +7,12 @@ import importlib.util
 import sys
 
 from hookpatch_export._evaluate.expressions.expression import value
-from hookpatch_export._evaluate.expressions.items import keep_changed, set_item
+from hookpatch_export._evaluate.expressions.items import decides, keep_changed, set_item
 from hookpatch_export._findings.finding import Kind
 from hookpatch_export._frames.frame import Frame
 from hookpatch_export._values.elements import as_sequence
 from hookpatch_export._values.join import join
-from hookpatch_export._values.questions import alternatives, is_none
+from hookpatch_export._values.questions import alternatives, is_mapping, is_none
 from hookpatch_export._values.value import UNKNOWN, Instance, Known, Scalar, Seq, Size, Tensor, Value, value_of
 
 
@@ -36,6 +36,8 @@ def assign(frame: Frame, target: ast.expr, assigned: Value) -> None:
         case ast.Subscript():
             owner, index = value(frame, target.value), value(frame, target.slice)
             if not isinstance(owner, Tensor):
+                if any(map(is_mapping, alternatives(owner))):
+                    decides(frame, target, index)
                 replaced = set_item(owner, index, assigned)
                 if replaced is not owner and replaced != owner:
                     keep_changed(frame, target.value, replaced)
