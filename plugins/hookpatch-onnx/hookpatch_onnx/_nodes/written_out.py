@@ -103,19 +103,19 @@ def _backwards(node: ir.Node, op_types: tuple[str, ...], steps: int = _STEPS) ->
     level = [node]
     for _ in range(steps):
         makers = [_maker(value) for before in level for value in before.inputs]
-        found = [maker for maker in makers if maker is not None]
-        yield from found
-        level = [maker for maker in found if maker.op_type in op_types]
+        producers = [maker for maker in makers if maker is not None]
+        yield from producers
+        level = [maker for maker in producers if maker.op_type in op_types]
 
 
 def _onwards(node: ir.Node) -> Iterator[tuple[ir.Node, ir.Value]]:
     """Yield the nodes that read the result of a node, through products and sums, each with the value it reads."""
     level = [node]
     for _ in range(_STEPS):
-        found = [(user, value) for before in level for value in before.outputs for user in value.consumers()]
-        yield from found
-        kept = (*_TOWARDS_ROOT, "Expand", *_MOVES)
-        level = [user for user, _ in found if user.op_type in kept]
+        users = [(user, value) for before in level for value in before.outputs for user in value.consumers()]
+        yield from users
+        through = (*_TOWARDS_ROOT, "Expand", *_MOVES)
+        level = [user for user, _ in users if user.op_type in through]
 
 
 def _is_of_gelu(bend: ir.Node) -> bool:

@@ -182,16 +182,16 @@ class Outside:
 
     def _together(self, made: ir.Node) -> Iterator[ir.Node]:
         """Yield a node of a plugin, and the nodes of the same region before it."""
-        waiting, seen = [made], {made}
+        waiting, queued = [made], {made}
         while waiting:
             node = waiting.pop()
             yield node
             for value in node.inputs:
-                other = None if value is None else value.producer()
-                stand = None if other is None else self._stands.get(other)
-                if other is not None and stand == self._stands[made] and other not in seen:
-                    seen.add(other)
-                    waiting.append(other)
+                producer = None if value is None else value.producer()
+                stand = None if producer is None else self._stands.get(producer)
+                if producer is not None and stand == self._stands[made] and producer not in queued:
+                    queued.add(producer)
+                    waiting.append(producer)
 
     def _find(self, made: ir.Node, value: ir.Value, above: Sequence[ir.Value]) -> Iterator[str]:
         """Find the plain value for a value that a node of a plugin reads, and walk on from there.
@@ -220,13 +220,13 @@ class Outside:
 
     def _above(self, tops: Sequence[ir.Value], stand: Stand) -> Iterator[ir.Value]:
         """Yield the values of the plain model that can be inputs of the part with these outputs."""
-        waiting, seen = list(tops), set(tops)
+        waiting, queued = list(tops), set(tops)
         while waiting:
             node = waiting.pop(0).producer()
             for value in read([node]) if node is not None else ():
-                if value in seen or self._plain.content(value) is not None:
+                if value in queued or self._plain.content(value) is not None:
                     continue
-                seen.add(value)
+                queued.add(value)
                 producer = value.producer()
                 is_inside = producer is not None and self._is_in(producer, (stand.module,))
                 if is_inside:

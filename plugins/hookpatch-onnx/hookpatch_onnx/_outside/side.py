@@ -96,8 +96,8 @@ def first_name(path: str, names: Mapping[str, str]) -> str:
     """
     parts = path.split(".")
     for start in range(len(parts)):
-        if (known := _known(parts[start:], names)) in names:
-            return known
+        if (resolved := _known(parts[start:], names)) in names:
+            return resolved
     last = re.sub(r"_\d+$", "", parts[-1])
     longer = {first for name, first in names.items() if name.endswith((f".{parts[-1]}", f".{last}"))}
     longer = {name for name in longer if _is_left(parts[:-1], name.split(".")[:-1])}
@@ -111,13 +111,13 @@ def _is_left(parts: Sequence[str], of: Sequence[str]) -> bool:
 
 
 def _known(parts: Sequence[str], names: Mapping[str, str]) -> str:
-    known = ""
+    resolved = ""
     for part in parts:
-        longer = f"{known}.{part}" if known else part
+        longer = f"{resolved}.{part}" if resolved else part
         if longer not in names and (again := re.sub(r"_\d+$", "", longer)) in names:
             longer = again
-        known = names.get(longer, longer)
-    return known
+        resolved = names.get(longer, longer)
+    return resolved
 
 
 def name_of(node: ir.Node) -> str:
