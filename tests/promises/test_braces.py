@@ -328,3 +328,28 @@ def test_a_mistake_is_told_where_it_is_declared(declare: Callable[[], Any], prob
     with pytest.raises(PatchError) as caught:
         declare()
     assert problem in caught.value.problem
+
+
+@pytest.mark.parametrize("verb", ["wrap", "derive"])
+@pytest.mark.parametrize(("first", "second"), [("f", "g"), ("h", "i"), ("C.a", "C.b")])
+def test_two_names_of_one_function_are_told(
+    make_module: Callable[[str, str], ModuleType], verb: str, first: str, second: str
+) -> None:
+    """With reach="everywhere" a patch of each name runs in each call: the report says so, and the end is exact."""
+    vendor = make_module(
+        "aliases",
+        "import math\ndef f(x): return [x]\ng = f\nh = math.erfc\ni = h\n"
+        "class C:\n    def a(self): return 1\n    b = a",
+    )
+    before = Snapshot(vendor)
+    change = (lambda value: lambda *args, **kwargs: value(*args, **kwargs)) if verb == "derive" else louder
+    head, _, last = first.rpartition(".")
+    names = f"aliases:{head}{'.' * bool(head)}{{{last},{second.rpartition('.')[2]}}}"
+    for reach in ("slot", "everywhere"):
+        with hookpatch.active(getattr(hookpatch, verb)(names, change, reach=reach), children="local") as session:
+            told = [warning for row in session.report() for warning in row.warnings if "once more" in warning]
+        expected = [f"runs once more in each call: aliases:{first} names the same value"]
+        assert told == (expected if reach == "everywhere" else [])
+        assert before.changed() == []
+    with hookpatch.active(getattr(hookpatch, verb)(f"aliases:{first}", change, reach="everywhere")) as session:
+        assert "once more" not in str(session.report())

@@ -141,6 +141,8 @@ class SlotLifecycle(LayersLifecycle):
         if everywhere is not None:
             self._warnings = (*self._warnings, *everywhere.doubts)
         places = [(slot, None)] if everywhere is None else everywhere.places(self._ledger.holders)
+        if everywhere is not None and (twin := self._twin_at(places[0][0] if places else slot)) is not None:
+            self._warnings = (*self._warnings, f"runs once more in each call: {twin} names the same value")
         if patch.is_narrowed:
             self._follow_imports(everywhere, inner(own))
         if not places:
@@ -155,6 +157,16 @@ class SlotLifecycle(LayersLifecycle):
                     raise  # the target itself; a report lists other places as stale
         if self._is_simple and not self._warnings:
             keep(patch, module, site, own)
+
+    def _twin_at(self, slot: Slot) -> str | None:
+        """Return the address of a patch of this session that runs the same function at a slot; None without such."""
+        twins = [
+            layer.patch.address
+            for layer in site_at(slot).layers
+            if layer.patch.verb in ("wrap", "derive") and layer.patch.change is self._patch.change
+            if layer.rank[0] == self._rank[0] and layer.patch.address != self._patch.address
+        ]
+        return twins[0] if twins else None
 
     def _lay(
         self, site: Site, original: object, words: str | None = None, home: tuple[Slot, Any] | None = None
