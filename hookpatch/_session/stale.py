@@ -100,7 +100,10 @@ def _look_for_stale(every: Sequence[_Sought]) -> None:
     our_values: Final = {id(value) for sought in every for value in sought.entry.our_values}
     originals = [*{id(sought.original): sought.original for sought in every}.values()]
     found = holders(originals, every=True)
-    if any(holder.is_nameless for holder in found):
+    own_words = {
+        sought.entry.request.patch.address for sought in every
+    }  # of a class from before @dataclass(slots=True)
+    if any(holder.is_nameless or holder.words in own_words for holder in found):
         found.clear()
         gc.collect()  # dead objects hold the original, too
         found = holders(originals, every=True)

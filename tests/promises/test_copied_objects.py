@@ -423,3 +423,70 @@ def _around(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: An
 
 def _of_instances(name: str) -> Any:
     return hookpatch.remove(f"copied:Plain().{name}").target
+
+
+HEIRS: Final = """
+    class Base:
+        def method(self, x=0): return "original"
+
+    class Plain(Base):
+        pass
+
+    k = Plain()
+"""
+
+
+@pytest.mark.parametrize("own", [False, pytest.param(True, marks=pytest.mark.ends)])
+@pytest.mark.parametrize(
+    ("rule", "is_first"),
+    [
+        pytest.param(rule, is_first, marks=() if rule == "Plain().method" and is_first else pytest.mark.ends)
+        for rule, is_first in product(
+            ("Plain().method", "Base+().method", "Plain.method", "Base.method"), (True, False)
+        )
+    ],
+)
+def test_copies_of_an_object_that_a_rule_patches_too(
+    make_module: Callable[[str, str], ModuleType], is_first: bool, rule: str, own: bool
+) -> None:
+    """A copy has the patch of the object, without a warning; after the end it has the original, or nothing, again."""
+    module: Any = make_module("heirs", HEIRS)
+    if own:
+        module.k.method = module.k.method
+    before = vars(module.k).copy()
+    values = () if own and "()" in rule else ("derive", "replace")  # two values in one slot are a conflict
+    for verb, of_rule in product(("wrap", "derive", "replace"), ("wrap", *values)):
+        patches = [_of_heirs(verb, "k.method", "object"), _of_heirs(of_rule, rule, "rule")]
+        with hookpatch.active(*(patches if is_first else patches[::-1]), children="local") as session:
+            made = [copy.copy(module.k), copy.deepcopy(module.k)]
+            inside = session.report()
+            if verb == "replace":  # another value calls the object, and stays out of its copies
+                has_patch = [one.method() for one in made] == [module.k.method()] * 2
+                assert has_patch or "of all instances of the class alone" in str(inside)
+                assert has_patch or own
+        for report in (inside, session.report()):
+            words = str(report)
+            assert not any(part in words for part in ("not patched", "left alone", "other code")), words
+            assert {row.state for row in report} <= {"applied", "restored"}
+        assert [sorted(vars(one)) for one in made] == [sorted(before)] * 2
+        assert {one.method() for one in (*made, module.k, module.Plain())} == {"original"}
+        assert vars(module.k) == before
+    assert _nothing_is_followed()
+    assert patched() == []
+
+
+def _of_heirs(verb: str, name: str, word: str) -> hookpatch.Patch:
+    address = f"heirs:{name}"
+    if verb == "wrap":
+        return hookpatch.wrap(address, lambda wrapped, instance, args, kwargs: [word, *wrapped(*args, **kwargs)])
+    if verb == "derive":
+        return hookpatch.derive(address, lambda own: _derive_heir(own, word, is_of_object=name.startswith("k.")))
+    if name.startswith("k."):
+        return hookpatch.replace(address, lambda x=0: [word])
+    return hookpatch.replace(address, lambda self, x=0: [word])
+
+
+def _derive_heir(own: Any, word: str, is_of_object: bool) -> Any:
+    if is_of_object:
+        return lambda x=0: [word, *own(x)]
+    return lambda self, x=0: [word, *own(self, x)]

@@ -203,5 +203,14 @@ def test_without_a_holder_nothing_is_told(make_module: Callable[[str, str], Modu
     assert [row.stale for report in reports for row in report] == [()]
 
 
+def test_a_class_that_was_made_twice_is_told_of_once(make_module: Callable[[str, str], ModuleType]) -> None:
+    """The class from before ``@dataclass(slots=True)`` has the same name and methods: it is garbage, no holder."""
+    lines = "import dataclasses\n@dataclasses.dataclass(slots=True)\nclass Slots:\n    def run(self): return 1\n"
+    module: Any = make_module("held_elsewhere", lines)
+    with hookpatch.active(hookpatch.wrap("held_elsewhere:Slots.run", lambda *_: 7), children="local") as session:
+        assert module.Slots().run() == 7
+        assert session.report().patches[0].stale == ()
+
+
 def _derived(original: Any) -> Any:
     return lambda *args: original(*args)

@@ -5,6 +5,7 @@ Abstract methods, answers of isinstance(), cached properties, members of an Enum
 
 from __future__ import annotations
 
+import functools
 import runpy
 import sys
 from collections.abc import Callable
@@ -43,6 +44,13 @@ MODULE: Final = """
         def computed(self): return "plain"
         def __init_subclass__(cls): pass
         def __class_getitem__(cls, item): return "plain"
+
+    class Named:
+        def __set_name__(self, owner, name): self._name = name
+        def __get__(self, instance, owner): return self._name
+
+    class Told:
+        described = Named()
 
     class Slots:
         __slots__ = ("value",)
@@ -113,6 +121,11 @@ CELLS: Final[dict[str, tuple[Callable[[], hookpatch.Patch], Callable[[Any], Any]
         "cached_property",
     ),
     "an attribute of __slots__": (_replace("Slots.value", "patched"), lambda m: m.Slots().value, "__slots__"),
+    "the name of a given descriptor": (
+        lambda: hookpatch.replace("noted:Told.described", sys.modules["noted"].Named()),
+        lambda m: m.Told().described,
+        "call value.__set_name__(Told, 'described') before",
+    ),
     "a member of an Enum": (
         _replace("Colour.RED._value_", "patched"),
         lambda m: m.Colour("patched").name,
@@ -163,6 +176,21 @@ def test_a_wrapper_or_edit_of_such_a_method_is_not_warned_of(
     with hookpatch.active(*patches[verb], children="local") as session:
         assert (module.Made().run(), len(module.Sized())) == (7, 7)
         assert [row.warnings for row in session.report()] == [(), ()]
+
+
+@pytest.mark.parametrize("way", ["told", "derived", "property", "cached property"])
+def test_a_descriptor_with_its_name_is_not_warned_of(make_module: Callable[[str, str], ModuleType], way: str) -> None:
+    module: Any = make_module("noted", MODULE)
+    given = module.Named()
+    if way == "told":
+        given.__set_name__(module.Told, "described")
+    elif way != "derived":
+        given = {"property": property, "cached property": functools.cached_property}[way](lambda self: "described")
+    address = "noted:Told.described"
+    patch = hookpatch.derive(address, lambda own: given) if way == "derived" else hookpatch.replace(address, given)
+    with hookpatch.active(patch, children="local") as session:
+        assert module.Told().described == "described"
+        assert not any("__set_name__" in words for words in session.report().patches[0].warnings)
 
 
 def test_a_second_copy_of_a_module_is_named(write_module: Callable[[str, str], Path]) -> None:

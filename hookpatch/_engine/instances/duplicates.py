@@ -26,6 +26,7 @@ _OURS_ALONE: Final = 2  # references: our attribute, and the argument of the que
 _PICKLED: Final = "a pickle made inside has the original value"
 _LEFT_OUT: Final = "a copy made inside has the original method: the address CLASS().NAME patches copies, too"
 _ENDED: Final = "a copy made inside has the original value since the end of another patch"
+_OF_RULE: Final = "a copy made inside has the patches of all instances of the class alone"
 _OTHER: Final = "a copy made inside has a value of its own: of the code that makes copies"
 _WHY: Final = "takes patched values out of the copies that a class makes itself"
 
@@ -224,13 +225,29 @@ def _values(instance: Any) -> Iterator[_Value]:
             yield _Value(duplicates, duplicates.slot.read(), patched.original, stays_out)
 
 
+def own_without_copied(slot: AttributeSlot, own: Any) -> Any:
+    """Return the own value of an instance without the value copied from a patched object: the copy's own original."""
+    copy = _copy_at(slot)
+    return own if copy is None else copy.value.original
+
+
+def is_copied(slot: AttributeSlot) -> bool:
+    """Return True if the value of a slot is copied from a patched object, and ends with the patch of the object."""
+    return _copy_at(slot) is not None
+
+
+def _copy_at(slot: AttributeSlot) -> _Copy | None:
+    copy = _copies.get(id(slot.owner), {}).get(slot.name)
+    return copy if copy is not None and copy.instance() is slot.owner and copy.is_intact else None
+
+
 def _note_copy(instance: Any, value: _Value, memo: dict[int, Any] | None) -> None:
     """Note a copy with our value; ``memo`` is of deepcopy, None for a shallow copy."""
     of, ours = value.of, value.ours
     slot = AttributeSlot(instance, of.slot.name)
     own = slot.read()
-    if slot.key in originals:
-        return  # patched itself
+    if slot.key in originals:  # patched as an instance of its own, from the original value on
+        return of.notify(_OF_RULE)
     if ours is ABSENT:
         original = _copied(value.original, memo) if own is ABSENT else own
         if own is not ABSENT:

@@ -9,7 +9,7 @@ from types import BuiltinMethodType, MethodType, MethodWrapperType
 from typing import Any, Final, Protocol, cast, final
 
 from hookpatch._bootstrap.interrupts import is_interrupt
-from hookpatch._engine.instances.duplicates import follow, hooks
+from hookpatch._engine.instances.duplicates import follow, hooks, is_copied
 from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._engine.site.site import Site
@@ -86,15 +86,15 @@ class Following:
 
 
 def _copies_with(slot: AttributeSlot, value: Any) -> int:
-    """Return the number of other objects of the class with a value under the same name: copied as a ``__dict__``."""
+    """Return how many other objects of the class have a value under the same name, copied without notice."""
     referrers = gc.get_referrers(value)
     dicts = [referrer for referrer in referrers if type(referrer) is dict and referrer.get(slot.name) is value]
     owners = {id(owner): owner for owner in (*referrers, *(gc.get_referrers(*dicts) if dicts else ()))}
     others = [owner for owner in owners.values() if type(owner) is type(slot.owner) and owner is not slot.owner]
     count = 0
-    for other in others:
+    for copied in [AttributeSlot(other, slot.name) for other in others]:
         try:
-            count += AttributeSlot(other, slot.name).read() is value
+            count += copied.read() is value and not is_copied(copied)
         except Exception as error:  # of the object's own code
             if is_interrupt(error):
                 raise

@@ -10,14 +10,15 @@ from typing import Any, Final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.signatures import names_not_shown
-from hookpatch._engine.patch.describe import describe
+from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.patch.patch import GIVING_VERBS, Patch
 from hookpatch._engine.patch.steps import is_looked_up_in_class
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.referrers import classes
-from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, is_class_of_program, mro
+from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, attributes_of, is_class_of_program, mro
 
 _GETS_THE_CLASS: Final = ("__init_subclass__", "__class_getitem__")  # a class statement makes these class methods
+_NAMED: Final = (property, cached_property)  # need no name, or get it from hookpatch
 _FROM_BEFORE: Final = "from before the patch, and of the patch after its end"
 
 
@@ -68,6 +69,8 @@ def _noted_before(patch: Patch, slot: Slot, own: Any) -> Iterator[str]:
     if type(own) is MemberDescriptorType and not hasattr(type(patch.change), "__set__"):
         problem = f"'{name}' is in the __slots__ of {describe(cls)}: instances can no longer set the attribute"
         yield f"{problem}; patch {cls.__name__}().{name}"
+    if patch.verb == "replace":
+        yield from _lacks_its_name(patch.change, cls, name)
     if name in _GETS_THE_CLASS and patch.verb == "replace" and type(patch.change) is FunctionType:
         yield f"Python makes {name} a class method in a class statement alone; give classmethod(function)"
     is_abstract = issubclass(type(cls), ABCMeta) and patch.verb != "edit"
@@ -97,3 +100,17 @@ def _is_of_interface(name: str) -> bool:
     return typing is not None and any(
         name in vars(cls) for cls in classes(typing.Protocol) if cls is not typing.Protocol
     )
+
+
+def _lacks_its_name(value: Any, cls: type, name: str) -> Iterator[str]:
+    """Yield in words that a given descriptor may not know its name: Python tells the name in a class statement alone.
+
+    hookpatch does not: the descriptor may belong to another class.
+    """
+    if type(value) in _NAMED or along_mro(type(value), "__set_name__") is ABSENT:
+        return
+    attributes = attributes_of(value)
+    known = dict.values(attributes) if type(attributes) is dict else ()
+    if not any(type(text) is str and name in text for text in known):
+        way = f"call value.__set_name__({cls.__name__}, {name!r}) before, or derive: the factory's descriptor is told"
+        yield f"only a class statement tells the given {a_kind(value).partition(' ')[2]} its name; {way}"
