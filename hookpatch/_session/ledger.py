@@ -100,6 +100,7 @@ class Entry:
         instances: the number of patched instances, in words; None for a patch of other targets.
         left_out: the unpatched instances, in words; empty if all are patched.
         overridden: the subclasses that overrode the target at the last report without a call of the target; else empty.
+        caches: the caches of other functions that named the target at the last report, in words.
         shortfall: in words, that a rule has fewer matches than required; else empty.
     """
 
@@ -117,6 +118,7 @@ class Entry:
     warnings: tuple[str, ...] = ()
     without_effect: str = ""
     overridden: str = ""
+    caches: tuple[str, ...] = ()
     instances: str | None = None
     left_out: str = ""
     shortfall: str = ""
@@ -148,7 +150,7 @@ class Entry:
     def doubts(self) -> tuple[str, ...]:
         """The warnings, and where and why the patch has no effect."""
         effect = "" if self.is_needless else self.without_effect
-        return (*self.warnings, *filter(None, (effect, self.overridden, self.left_out)), *self.differing)
+        return (*self.warnings, *filter(None, (effect, self.overridden, self.left_out)), *self.caches, *self.differing)
 
     @property
     def keeps_on(self) -> bool:

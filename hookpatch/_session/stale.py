@@ -16,6 +16,7 @@ from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.instances.living import Living
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.patch.target import Attribute, Target
+from hookpatch._engine.site.caches import caches_of
 from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.stand_in import is_proxy
 from hookpatch._engine.slots.attribute import AttributeSlot
@@ -54,6 +55,19 @@ def note_stale(entries: Sequence[Entry]) -> None:
     second_copies = cache(_second_copies)  # one look at all modules for each module with a target
     for entry in entries:
         _note_names(entry, second_copies)
+
+
+def note_caches(entries: Sequence[Entry]) -> None:
+    """Note in entries of applied and of ended patches which other functions may keep results of the target."""
+    noted: list[tuple[Entry, Any, str]] = []
+    for entry in entries:
+        target = entry.request.patch.target
+        if target is not None and target.module is not None and entry.place is None:
+            owner, slot = _owner_of(target), target.slot
+            if isinstance(slot, Attribute) and issubclass(type(owner), (ModuleType, type)):
+                noted.append((entry, owner, slot.name))
+    for (entry, *_), caches in zip(noted, caches_of([(owner, name) for _, owner, name in noted]), strict=True):
+        entry.caches = tuple(caches)
 
 
 def _sought(entry: Entry) -> Iterator[_Sought]:

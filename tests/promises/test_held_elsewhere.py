@@ -56,6 +56,13 @@ def _signal(function: Any) -> Any:
     return lambda: signal.raise_signal(signal.SIGUSR1), lambda: signal.signal(signal.SIGUSR1, before)
 
 
+def _completer(function: Any) -> Any:
+    readline = pytest.importorskip("readline")
+    before = readline.get_completer()
+    readline.set_completer(function)
+    return lambda: readline.get_completer()(), lambda: readline.set_completer(before)
+
+
 def _sqlite(way: str, query: str, *arguments: Any) -> Callable[[Any], Any]:
     def hold_function(function: Any) -> Any:
         connection = sqlite3.connect(":memory:")
@@ -125,6 +132,7 @@ def _held_in(make: Callable[[Any], Any], call: Callable[[Any], Any]) -> Callable
 
 _HELD: Final[dict[str, Callable[[Any], Any]]] = {
     "signal handler": _signal,
+    "completer of readline": _completer,
     "function of sqlite": _sqlite("create_function", "select f()", "f", 0),
     "trace of sqlite": _sqlite("set_trace_callback", "select 1"),
     "callback of ctypes": _held_in(ctypes.CFUNCTYPE(ctypes.c_int), lambda held: held()),

@@ -225,18 +225,8 @@ def _values(instance: Any) -> Iterator[_Value]:
             yield _Value(duplicates, duplicates.slot.read(), patched.original, stays_out)
 
 
-def own_without_copied(slot: AttributeSlot, own: Any) -> Any:
-    """Return the own value of an instance without the value copied from a patched object: the copy's own original."""
-    copy = _copy_at(slot)
-    return own if copy is None else copy.value.original
-
-
-def is_copied(slot: AttributeSlot) -> bool:
-    """Return True if the value of a slot is copied from a patched object, and ends with the patch of the object."""
-    return _copy_at(slot) is not None
-
-
-def _copy_at(slot: AttributeSlot) -> _Copy | None:
+def copy_at(slot: AttributeSlot) -> _Copy | None:
+    """Return the noted copy with our value in a slot; None for any other slot."""
     copy = _copies.get(id(slot.owner), {}).get(slot.name)
     return copy if copy is not None and copy.instance() is slot.owner and copy.is_intact else None
 

@@ -9,7 +9,7 @@ from types import BuiltinMethodType, MethodType, MethodWrapperType
 from typing import Any, Final, Protocol, cast, final
 
 from hookpatch._bootstrap.interrupts import is_interrupt
-from hookpatch._engine.instances.duplicates import follow, hooks, is_copied
+from hookpatch._engine.instances.duplicates import copy_at, follow, hooks
 from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._engine.site.site import Site
@@ -94,7 +94,7 @@ def _copies_with(slot: AttributeSlot, value: Any) -> int:
     count = 0
     for copied in [AttributeSlot(other, slot.name) for other in others]:
         try:
-            count += copied.read() is value and not is_copied(copied)
+            count += copied.read() is value and copy_at(copied) is None
         except Exception as error:  # of the object's own code
             if is_interrupt(error):
                 raise

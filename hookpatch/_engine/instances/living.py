@@ -7,7 +7,7 @@ from typing import Any, Final, final
 from weakref import ReferenceType, ref
 
 from hookpatch._bootstrap import imports
-from hookpatch._engine.instances.duplicates import is_copied, own_without_copied
+from hookpatch._engine.instances.duplicates import copy_at
 from hookpatch._engine.instances.meant import OfInstances, behind_proxy
 from hookpatch._engine.instances.slot import InstanceSlot, dict_of, entries
 from hookpatch._engine.patch.patch import Patch
@@ -108,7 +108,7 @@ class Living:
         forget, shared = _nothing, 0
         if self.of.has_entries:
             slot = InstanceSlot(instance, self.of.name)
-            own = own_without_copied(slot, own_beneath(slot))
+            own = own_beneath(slot) if (copy := copy_at(slot)) is None else copy.value.original
             may_lack = self.of.in_class or self._patch.add or slot.key in originals
             if own is ABSENT and not may_lack and slot.inherited() is ABSENT:
                 self._without.append(slot)
@@ -147,7 +147,7 @@ class Living:
         """Return the slots of patched instances that have a value of their own over the patched method of the class."""
         alive = [instance for weak in [*self._known.values()] if (instance := weak()) is not None]
         slots = entries(alive if self.of.in_class and self.of.has_entries else (), self.of.name)
-        return [slot for slot in slots if not is_copied(slot)]
+        return [slot for slot in slots if copy_at(slot) is None]
 
     def doubts(self) -> list[str]:
         """Return the unpatched instances in words."""

@@ -66,8 +66,7 @@ def holders(referents: Sequence[Any], every: bool = False) -> list[Holder]:
         for entry, weakly_held in [(entry, referent) for referent in referents for entry in getweakrefs(referent)]:
             for holder in referrers.referrers_of(entry):
                 for words, module in search.weak_places(holder, entry):
-                    weak_words = f"{words} (a weak reference)"
-                    places[id(entry), words] = Holder(weakly_held, holder, None, weak_words, module)
+                    places[id(entry), words] = Holder(weakly_held, holder, None, f"{words} (a weak reference)", module)
         places_found += places.values()
         for referent in referents:
             places = {}
@@ -158,6 +157,8 @@ class _Search:
                 for part in parts:
                     inside = words if isinstance(outer, AttributeSlot) and outer.name == "__defaults__" else None
                     yield outer and PartSlot(outer, part), inside or f"{words}{PartSlot.words(holder, part)}", root
+        elif issubclass(kind, ModuleType) and type(referent) is FunctionType:  # not by a name: a callback
+            yield None, f"C code of {holder.__name__}", holder.__name__
         elif kind is not tuple:
             yield from self._in_object(holder, referent, depth)
 
