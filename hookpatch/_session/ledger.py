@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import time
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, final
+from weakref import ReferenceType
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.patch import NOT_NEEDED, Patch
@@ -101,6 +102,8 @@ class Entry:
         left_out: the unpatched instances, in words; empty if all are patched.
         overridden: the subclasses that overrode the target at the last report without a call of the target; else empty.
         caches: the caches of other functions that named the target at the last report, in words.
+        former: after the end, the functions and classes that the patch has made.
+        kept: the places that held one of these at the last report after the end, in words.
         shortfall: in words, that a rule has fewer matches than required; else empty.
     """
 
@@ -119,6 +122,8 @@ class Entry:
     without_effect: str = ""
     overridden: str = ""
     caches: tuple[str, ...] = ()
+    former: tuple[ReferenceType[Any], ...] = ()
+    kept: tuple[str, ...] = ()
     instances: str | None = None
     left_out: str = ""
     shortfall: str = ""
@@ -150,7 +155,13 @@ class Entry:
     def doubts(self) -> tuple[str, ...]:
         """The warnings, and where and why the patch has no effect."""
         effect = "" if self.is_needless else self.without_effect
-        return (*self.warnings, *filter(None, (effect, self.overridden, self.left_out)), *self.caches, *self.differing)
+        return (
+            *self.warnings,
+            *filter(None, (effect, self.overridden, self.left_out)),
+            *self.caches,
+            *self.kept,
+            *self.differing,
+        )
 
     @property
     def keeps_on(self) -> bool:

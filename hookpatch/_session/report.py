@@ -11,7 +11,7 @@ from hookpatch._bootstrap import environment, imports
 from hookpatch._bootstrap.interrupts import is_of_code
 from hookpatch._engine.patch.process_end import call_guarded, raised, text_of
 from hookpatch._session.ledger import Entry, State, compare
-from hookpatch._session.stale import note_caches, note_stale
+from hookpatch._session.stale import note_caches, note_kept, note_stale
 from hookpatch.errors import one_line
 
 _OF_PATCH: Final = ("verb", "why", "upstream", "callers", "required", "required_calls", "rule")
@@ -166,6 +166,7 @@ def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
         applied = [entry for entry in entries if entry.state == "applied" and not entry.is_needless]
         note_stale(applied)
         note_caches([entry for entry in entries if entry.applied_at is not None and not entry.is_needless])
+        note_kept([entry for entry in entries if entry.former])
         for entry in applied:
             entry.differing = () if entry.applied is None else entry.applied.differences()
     first = {entry.request.home: entry for entry in reversed(entries)}

@@ -70,6 +70,26 @@ def note_caches(entries: Sequence[Entry]) -> None:
         entry.caches = tuple(caches)
 
 
+def note_kept(entries: Sequence[Entry]) -> None:
+    """Note in entries of ended patches which places still hold a function or class that the patch has made."""
+    by_id = {id(value): entry for entry in entries for value in _made(entry)}
+    if not by_id or not lists_references():
+        return
+    gc.collect()
+    found = holders([value for entry in entries for value in _made(entry)], every=True)
+    for entry in entries:
+        words = {
+            holder.words
+            for holder in found
+            if by_id.get(id(holder.thing)) is entry and entry.request.goes_to(holder.root)
+        }
+        entry.kept = tuple(f"{place} keeps the value of the ended patch" for place in sorted(words))
+
+
+def _made(entry: Entry) -> Iterator[Any]:
+    return filter(lambda value: value is not None, (weak() for weak in entry.former))
+
+
 def _sought(entry: Entry) -> Iterator[_Sought]:
     """Yield the original, the inherited function of a class, or the functions of an object's methods."""
     target = entry.request.patch.target

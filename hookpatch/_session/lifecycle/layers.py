@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
@@ -205,6 +205,9 @@ def _rank(applied: AppliedLayer) -> tuple[bool, bool]:
 
 def forget(entry: Entry) -> None:
     """Forget the objects that an entry holds for its looks: a session may be kept for the report alone."""
+    if entry.request.patch.verb in MAKING_VERBS:
+        made = [inner(value) for value in entry.our_values]
+        entry.former = tuple(ref(value) for value in made if isinstance(value, (FunctionType, type)))
     entry.original, entry.our_values = None, ()
     entry.applied = None
 
