@@ -76,11 +76,11 @@ def note_kept(entries: Sequence[Entry]) -> None:
     if not by_id or not lists_references():
         return
     gc.collect()
-    found = holders([value for entry in entries for value in _made(entry)], every=True)
+    keepers = holders([value for entry in entries for value in _made(entry)], every=True)
     for entry in entries:
         words = {
             holder.words
-            for holder in found
+            for holder in keepers
             if by_id.get(id(holder.thing)) is entry and entry.request.goes_to(holder.root)
         }
         entry.kept = tuple(f"{place} keeps the value of the ended patch" for place in sorted(words))

@@ -458,18 +458,18 @@ def test_copies_of_an_object_that_a_rule_patches_too(
     for verb, of_rule in product(("wrap", "derive", "replace"), ("wrap", *values)):
         patches = [_of_heirs(verb, "k.method", "object"), _of_heirs(of_rule, rule, "rule")]
         with hookpatch.active(*(patches if is_first else patches[::-1]), children="local") as session:
-            made = [copy.copy(module.k), copy.deepcopy(module.k)]
+            copies = [copy.copy(module.k), copy.deepcopy(module.k)]
             inside = session.report()
             if verb == "replace":  # another value calls the object, and stays out of its copies
-                is_as_the_object = [instance.method() for instance in made] == [module.k.method()] * 2
+                is_as_the_object = [instance.method() for instance in copies] == [module.k.method()] * 2
                 assert is_as_the_object or "of all instances of the class alone" in str(inside)
                 assert is_as_the_object or own
         for report in (inside, session.report()):
             words = str(report)
             assert not any(part in words for part in ("not patched", "left alone", "other code")), words
             assert {row.state for row in report} <= {"applied", "restored"}
-        assert [sorted(vars(instance)) for instance in made] == [sorted(before)] * 2
-        assert {instance.method() for instance in (*made, module.k, module.Plain())} == {"original"}
+        assert [sorted(vars(instance)) for instance in copies] == [sorted(before)] * 2
+        assert {instance.method() for instance in (*copies, module.k, module.Plain())} == {"original"}
         assert vars(module.k) == before
     assert _nothing_is_followed()
     assert patched() == []

@@ -90,9 +90,9 @@ def test_the_report_names_the_cache(
         reports = [session.report()] if is_before else []  # else the first report comes after the end
     assert call(module) == inside
     for report in (*reports, session.report()):
-        named = [words for words in report.patches[0].warnings if "may keep results" in words]
-        assert len(named) == 1, report
-        assert f"kept:{cache} " in named[0]
+        lines = [words for words in report.patches[0].warnings if "may keep results" in words]
+        assert len(lines) == 1, report
+        assert f"kept:{cache} " in lines[0]
 
 
 def test_empty_and_other_caches_are_not_named(make_module: Callable[[str, str], ModuleType]) -> None:
@@ -108,6 +108,6 @@ def test_of_many_caches_three_are_named(make_module: Callable[[str, str], Module
     with hookpatch.active(_patch("function", "slot"), children="local") as session:
         for number in range(7):
             getattr(module, f"of_{number}")()
-        *named, further = session.report().patches[0].warnings
-    assert len(named) == 3
+        *lines, further = session.report().patches[0].warnings
+    assert len(lines) == 3
     assert further == "so may 4 more caches"

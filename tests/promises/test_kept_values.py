@@ -68,8 +68,8 @@ def test_who_keeps_a_value_is_named(make_module: Callable[[str, str], ModuleType
         assert session.report().patches[0].warnings == ()
     (row,) = session.report()
     assert row.state == "restored"
-    kept = [text for text in row.warnings if "keeps the value of the ended patch" in text]
-    assert any(text.startswith(words) for text in kept), row
+    lines = [text for text in row.warnings if "keeps the value of the ended patch" in text]
+    assert any(text.startswith(words) for text in lines), row
     _table.clear()
 
 

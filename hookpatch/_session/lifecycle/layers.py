@@ -206,8 +206,8 @@ def _rank(applied: AppliedLayer) -> tuple[bool, bool]:
 def forget(entry: Entry) -> None:
     """Forget the objects that an entry holds for its looks: a session may be kept for the report alone."""
     if entry.request.patch.verb in MAKING_VERBS:
-        made = [inner(value) for value in entry.our_values]
-        entry.former = tuple(ref(value) for value in made if isinstance(value, (FunctionType, type)))
+        values = [inner(value) for value in entry.our_values]
+        entry.former = tuple(ref(value) for value in values if isinstance(value, (FunctionType, type)))
     entry.original, entry.our_values = None, ()
     entry.applied = None
 
