@@ -108,9 +108,9 @@ IN_DICT: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def _with_attributes(k: Any, attributes: dict[str, Any]) -> Any:
-    made = type(k).__new__(type(k))
-    vars(made).update(attributes)
-    return made
+    duplicate = type(k).__new__(type(k))
+    vars(duplicate).update(attributes)
+    return duplicate
 
 
 def _wrapper(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
@@ -152,10 +152,10 @@ def _own(k: Any) -> list[str]:
     return sorted(names)
 
 
-def _is_as(made: Any, other: Any, name: str) -> bool:
+def _is_as(duplicate: Any, other: Any, name: str) -> bool:
     """Return True if two copies have the same names, and show the same; each for itself."""
-    is_bound = [getattr(getattr(k, name, None), "__self__", None) is k for k in (made, other)]
-    return _own(made) == _own(other) and _shown(made, name) == _shown(other, name) and len(set(is_bound)) == 1
+    is_bound = [getattr(getattr(k, name, None), "__self__", None) is k for k in (duplicate, other)]
+    return _own(duplicate) == _own(other) and _shown(duplicate, name) == _shown(other, name) and len(set(is_bound)) == 1
 
 
 def _nothing_is_followed() -> bool:
@@ -193,17 +193,17 @@ def test_a_copy_has_the_patch_for_itself_or_the_report_says_so(
         except HookpatchError:
             continue
         applied += 1
-        made = make(module.k)
-        made.name = unpatched.name = "copy"
-        inside, said = _shown(made, name), " ".join(session.report().patches[0].warnings)
+        duplicate = make(module.k)
+        duplicate.name = unpatched.name = "copy"
+        inside, said = _shown(duplicate, name), " ".join(session.report().patches[0].warnings)
         if ("patched" in inside) if isinstance(inside, list) else inside == "absent":
             if "object" in inside:
                 silent.append((cell, inside))  # the copy calls the object
         elif inside != _shown(module.k, name) and "inside" not in said:
             silent.append((cell, inside))
         session.close()
-        if not _is_as(made, unpatched, name) and "left alone" not in str(session.report()):
-            left.append((cell, _own(made), _shown(made, name)))
+        if not _is_as(duplicate, unpatched, name) and "left alone" not in str(session.report()):
+            left.append((cell, _own(duplicate), _shown(duplicate, name)))
         assert (_own(module.k), _shown(module.k, name)) == (own, shown), cell
         assert copyreg.dispatch_table == table, cell
     assert (silent, left) == ([], [])
@@ -233,12 +233,12 @@ def test_a_copied_dict_is_named(make_module: Callable[[str, str], ModuleType], k
         except HookpatchError:
             continue
         applied += 1
-        made = make(module.k)
-        made.name = unpatched.name = "copy"
-        if "object" in str(_shown(made, name)) and "left alone" not in str(session.report()):
+        duplicate = make(module.k)
+        duplicate.name = unpatched.name = "copy"
+        if "object" in str(_shown(duplicate, name)) and "left alone" not in str(session.report()):
             silent.append((verb, name, "inside"))
         session.close()
-        if not _is_as(made, unpatched, name) and "left alone" not in str(session.report()):
+        if not _is_as(duplicate, unpatched, name) and "left alone" not in str(session.report()):
             silent.append((verb, name, "after the end"))
     assert silent == []
     assert applied > 20
@@ -262,15 +262,15 @@ def test_copies_are_restored_whatever_ends_first(
     for name in ("method", "own_function"):
         table = dict(copyreg.dispatch_table)
         unpatched = copy.deepcopy(module.k)
-        made, sessions = [copy.copy(module.k)], []
+        duplicate, sessions = [copy.copy(module.k)], []
         for verb in verbs:
             sessions.append(hookpatch.active(_patch(verb, name), children="local").open())
-            made += [copy.copy(module.k), copy.deepcopy(module.k)]
+            duplicate += [copy.copy(module.k), copy.deepcopy(module.k)]
         for place in ends:
             sessions[place].close()
-            made += [copy.copy(module.k), copy.deepcopy(module.k)]
-        assert [_own(copied) for copied in made] == [_own(unpatched)] * len(made)
-        assert [_shown(copied, name) for copied in made] == [_shown(unpatched, name)] * len(made)
+            duplicate += [copy.copy(module.k), copy.deepcopy(module.k)]
+        assert [_own(copied) for copied in duplicate] == [_own(unpatched)] * len(duplicate)
+        assert [_shown(copied, name) for copied in duplicate] == [_shown(unpatched, name)] * len(duplicate)
         assert copyreg.dispatch_table == table
     assert _nothing_is_followed()
 
@@ -279,10 +279,10 @@ def test_a_copy_with_a_value_of_other_code_is_left_alone(make_module: Callable[[
     """The program sets the attribute of the copy; the end keeps that value, and the entry of other code in copyreg."""
     module: Any = make_module("copied", MODULE.format(kind="Plain"))
     with hookpatch.active(hookpatch.replace("copied:k.own_list", ["patched"]), children="local"):
-        made = copy.copy(module.k)
-        made.own_list = ["own"]
+        duplicate = copy.copy(module.k)
+        duplicate.own_list = ["own"]
         reducer = copyreg.dispatch_table[module.Plain] = lambda k: (module.Plain, ())
-    assert made.own_list == ["own"]
+    assert duplicate.own_list == ["own"]
     assert copyreg.dispatch_table.pop(module.Plain) is reducer
     assert module.k.own_list == [1]
 
@@ -293,9 +293,9 @@ def test_a_reducer_of_other_code_is_asked(make_module: Callable[[str, str], Modu
     reducer = copyreg.dispatch_table[module.Plain] = lambda k: (module.Plain, ("reduced",), dict(vars(k)))
     try:
         with hookpatch.active(hookpatch.replace("copied:k.own_list", ["patched"]), children="local"):
-            made, loaded = copy.copy(module.k), pickle.loads(pickle.dumps(module.k))
-            assert (made.own_list, loaded.own_list) == (["patched"], [1])
-        assert made.own_list == [1]
+            duplicate, loaded = copy.copy(module.k), pickle.loads(pickle.dumps(module.k))
+            assert (duplicate.own_list, loaded.own_list) == (["patched"], [1])
+        assert duplicate.own_list == [1]
         assert copyreg.dispatch_table[module.Plain] is reducer
     finally:
         del copyreg.dispatch_table[module.Plain]
@@ -306,23 +306,23 @@ def test_an_original_that_holds_the_object_or_cannot_be_copied(make_module: Call
     module: Any = make_module("copied", MODULE.format(kind="Plain"))
     module.k.own_list = [module.k]
     with hookpatch.active(hookpatch.replace("copied:k.own_list", ["patched"]), children="local"):
-        made = copy.deepcopy(module.k)
-        assert made.own_list == ["patched"]
-    assert made.own_list[0] is made
+        duplicate = copy.deepcopy(module.k)
+        assert duplicate.own_list == ["patched"]
+    assert duplicate.own_list[0] is duplicate
     module.k.own_list = lock = threading.Lock()
     with hookpatch.active(hookpatch.replace("copied:k.own_list", ["patched"]), children="local"):
-        made = copy.deepcopy(module.k)
-    assert made.own_list is lock
+        duplicate = copy.deepcopy(module.k)
+    assert duplicate.own_list is lock
 
 
 def test_copies_die(make_module: Callable[[str, str], ModuleType]) -> None:
     """A session keeps no copy alive."""
     module: Any = make_module("copied", MODULE.format(kind="Plain"))
     with hookpatch.active(hookpatch.replace("copied:k.own_list", ["patched"]), children="local"):
-        made = [copy.deepcopy(module.k) for _ in range(10)]
-        deaths = [weakref.ref(copied) for copied in made]
+        duplicate = [copy.deepcopy(module.k) for _ in range(10)]
+        deaths = [weakref.ref(copied) for copied in duplicate]
         assert len(duplicates._copies) == 10
-        del made
+        del duplicate
         gc.collect()
         assert [death() for death in deaths] == [None] * 10
         assert duplicates._copies == {}
@@ -343,12 +343,12 @@ def test_a_class_without_weak_references(make_module: Callable[[str, str], Modul
     for name in ("space", "small"):
         k = getattr(module, name)
         with hookpatch.active(hookpatch.replace(f"copied_plainly:{name}.value", 2), children="local"):
-            made, loaded = [copy.copy(k), copy.deepcopy(k)], pickle.loads(pickle.dumps(k))
-            assert ([copied.value for copied in made], loaded.value) == ([2, 2], 1)
+            duplicate, loaded = [copy.copy(k), copy.deepcopy(k)], pickle.loads(pickle.dumps(k))
+            assert ([copied.value for copied in duplicate], loaded.value) == ([2, 2], 1)
             for _ in range(100):
                 copy.copy(k)
             assert len(duplicates._copies) < 70
-        assert [copied.value for copied in made] == [1, 1]
+        assert [copied.value for copied in duplicate] == [1, 1]
         assert _nothing_is_followed()
 
 
@@ -386,10 +386,10 @@ def test_copies_after_the_end_of_a_rule(make_module: Callable[[str, str], Module
     rule = hookpatch.active(replace(_patch("derive", name), target=_of_instances(name)), children="local").open()
     session = hookpatch.active(_patch("derive", name), children="local").open()
     rule.close()
-    made = [copy.copy(module.k), copy.deepcopy(module.k)]
-    assert [_shown(copied, name) for copied in made] == [_shown(module.k, name)] * 2
+    duplicate = [copy.copy(module.k), copy.deepcopy(module.k)]
+    assert [_shown(copied, name) for copied in duplicate] == [_shown(module.k, name)] * 2
     session.close()
-    assert [_shown(copied, name) for copied in made] == [_shown(unpatched, name)] * 2
+    assert [_shown(copied, name) for copied in duplicate] == [_shown(unpatched, name)] * 2
     assert _nothing_is_followed()
 
 

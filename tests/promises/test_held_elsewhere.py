@@ -116,16 +116,16 @@ def _thread(function: Any) -> Any:
 
 
 def _simple_queue(function: Any) -> Any:
-    held = queue.SimpleQueue[Any]()
+    holder = queue.SimpleQueue[Any]()
     for _ in range(3):
-        held.put(function)
-    return lambda: held.get()(), lambda: None
+        holder.put(function)
+    return lambda: holder.get()(), lambda: None
 
 
 def _held_in(make: Callable[[Any], Any], call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def hold_function(function: Any) -> Any:
-        held = make(function)
-        return lambda: call(held), lambda: None
+        holder = make(function)
+        return lambda: call(holder), lambda: None
 
     return hold_function
 
@@ -135,29 +135,31 @@ _HELD: Final[dict[str, Callable[[Any], Any]]] = {
     "completer of readline": _completer,
     "function of sqlite": _sqlite("create_function", "select f()", "f", 0),
     "trace of sqlite": _sqlite("set_trace_callback", "select 1"),
-    "callback of ctypes": _held_in(ctypes.CFUNCTYPE(ctypes.c_int), lambda held: held()),
+    "callback of ctypes": _held_in(ctypes.CFUNCTYPE(ctypes.c_int), lambda holder: holder()),
     "selector": _selector,
     "generator": _generator,
     "thread": _thread,
     "queue": _simple_queue,
-    "iterator of a list": _held_in(lambda function: iter([function] * 9), lambda held: next(held)()),
-    "iterator of a tuple": _held_in(lambda function: iter((function,) * 9), lambda held: next(held)()),
-    "reversed": _held_in(lambda function: reversed([function] * 9), lambda held: next(held)()),
-    "islice": _held_in(lambda function: itertools.islice([function] * 9, 9), lambda held: next(held)()),
-    "cycle": _held_in(lambda function: itertools.cycle([function]), lambda held: next(held)()),
+    "iterator of a list": _held_in(lambda function: iter([function] * 9), lambda holder: next(holder)()),
+    "iterator of a tuple": _held_in(lambda function: iter((function,) * 9), lambda holder: next(holder)()),
+    "reversed": _held_in(lambda function: reversed([function] * 9), lambda holder: next(holder)()),
+    "islice": _held_in(lambda function: itertools.islice([function] * 9, 9), lambda holder: next(holder)()),
+    "cycle": _held_in(lambda function: itertools.cycle([function]), lambda holder: next(holder)()),
     "map": _held_in(lambda function: map(function, itertools.count()), next),
-    "view": _held_in(lambda function: {"k": function}.values(), lambda held: next(iter(held))()),
-    "read-only mapping": _held_in(lambda function: types.MappingProxyType({"k": function}), lambda held: held["k"]()),
-    "named tuple": _held_in(Pair, lambda held: held.first()),
-    "set": _held_in(lambda function: {function}, lambda held: next(iter(held))()),
-    "list": _held_in(lambda function: [function], lambda held: held[0]()),
-    "deque": _held_in(lambda function: collections.deque([function]), lambda held: held[0]()),
-    "tables": _held_in(_nested, lambda held: _innermost(held)()),
-    "module without a name": _held_in(
-        lambda function: vars(types.ModuleType("nameless")).setdefault("function", function), lambda held: held()
+    "view": _held_in(lambda function: {"k": function}.values(), lambda holder: next(iter(holder))()),
+    "read-only mapping": _held_in(
+        lambda function: types.MappingProxyType({"k": function}), lambda holder: holder["k"]()
     ),
-    "context": _held_in(lambda function: _context(function), lambda held: held[1][held[0]]()),
-    "order of keys": _held_in(functools.cmp_to_key, lambda held: held(1) < held(2)),
+    "named tuple": _held_in(Pair, lambda holder: holder.first()),
+    "set": _held_in(lambda function: {function}, lambda holder: next(iter(holder))()),
+    "list": _held_in(lambda function: [function], lambda holder: holder[0]()),
+    "deque": _held_in(lambda function: collections.deque([function]), lambda holder: holder[0]()),
+    "tables": _held_in(_nested, lambda holder: _innermost(holder)()),
+    "module without a name": _held_in(
+        lambda function: vars(types.ModuleType("nameless")).setdefault("function", function), lambda holder: holder()
+    ),
+    "context": _held_in(lambda function: _context(function), lambda holder: holder[1][holder[0]]()),
+    "order of keys": _held_in(functools.cmp_to_key, lambda holder: holder(1) < holder(2)),
 }
 
 
