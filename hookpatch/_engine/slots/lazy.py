@@ -48,8 +48,9 @@ def lazy_names(slot: Slot) -> Sequence[AttributeSlot]:
 
 
 def is_imported_lazily(name: str) -> bool:
-    """Return False if no module has a lazy name for a value of this name. Searches no module; True for new modules."""
-    return imports.count() != _module_count or bool(_names and _names.get(name))
+    """Return True if a module may have a lazy name for a value of this name. Takes no lock."""
+    _search_new_modules()
+    return bool(_names and _names.get(name))
 
 
 def follow(names: Iterable[AttributeSlot], before: Any, value: Any) -> None:
