@@ -132,6 +132,10 @@ def described(value, depth=3):
             except ValueError: cells.append("unbound")
         code = value.__code__
         return ["function", code.co_filename, code.co_firstlineno, code.co_name, plain(value.__defaults__), cells]
+    if isinstance(value, types.CodeType):
+        return ["code", value.co_filename, value.co_firstlineno, value.co_name]
+    if isinstance(value, property):
+        return ["property", *(described(part) for part in (value.fget, value.fset, value.fdel))]
     if isinstance(value, type) or callable(value):
         return [type(value).__name__, str(getattr(value, "__module__", "")), str(getattr(value, "__qualname__", ""))]
     is_plain = isinstance(value, (int, str, float, bool, type(None)))
@@ -150,8 +154,11 @@ def slot(target):
     path, _, key = path.removesuffix("]").partition("[")
     *steps, last = path.split(".")
     for step in steps: owner = getattr(owner, step)
+    if last in ("__code__", "__class__"): return described(getattr(owner, last))
     own = vars(owner)
-    if key: own, last = own[last], key_of(key)
+    if key:
+        try: own, last = own[last], key_of(key)
+        except AttributeError: return ["no address"]
     return described(dict.get(own, last) if key else own[last]) if last in own else ["absent"]
 
 def slots(targets):

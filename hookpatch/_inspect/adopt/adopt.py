@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from hookpatch._engine.patch.target import Target
@@ -16,7 +17,9 @@ from hookpatch._inspect.adopt.changes import Changes
 from hookpatch._inspect.adopt.copies import diff_to
 from hookpatch._inspect.adopt.recipe import recipe_of, value_at
 from hookpatch._inspect.adopt.rules import with_rules
-from hookpatch._inspect.adopt.undo import Undo, undo_of
+from hookpatch._inspect.adopt.states import States
+from hookpatch._inspect.adopt.undo import Undo, called, undo_of
+from hookpatch._inspect.adopt.values import SPECIAL, take_values
 from hookpatch._inspect.audit.snapshot import Change
 from hookpatch.errors import TargetSyntaxError
 
@@ -30,15 +33,27 @@ def adopted(request: list[Any]) -> dict[str, Any]:
 
     Returns:
         ``entries``; ``left``; ``enter``, the module, the way and the name of a working undo, or None; ``others``,
-        patches by other distributions meanwhile; or ``error``, the reason, and ``at``, what cannot be run.
+        patches by other distributions meanwhile; ``states``, changes of what is in no slot; ``imported``, the modules
+        to import before the function runs; or ``error``, the reason, and ``at``, what cannot be run.
     """
     apply, undo, modules = request
     sys.path.insert(0, os.getcwd())
     steps = [apply]
     try:
         return _adopted(apply, undo, modules, steps)
-    except Exception as error:  # foreign code
-        return {"error": f"{type(error).__name__}: {error}", "at": steps[-1]}
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except EOFError:
+        return {"error": "it reads the standard input, which is empty here", "at": steps[-1]}
+    except BaseException as error:  # foreign code
+        return {"error": _in_words(error), "at": steps[-1]}
+
+
+def _in_words(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}".removesuffix(": ")
+    except Exception:  # foreign code
+        return type(error).__name__
 
 
 def _adopted(apply: str, undo_address: str | None, modules: Sequence[str], steps: list[str]) -> dict[str, Any]:
@@ -47,30 +62,35 @@ def _adopted(apply: str, undo_address: str | None, modules: Sequence[str], steps
     for step, name in [(apply, home), *((f"--import {name}", name) for name in modules), *undos]:
         steps.append(step)
         import_module(name)  # the undo's module, too: it may keep the originals
-    changes = Changes(home)
+    changes, states = Changes(home), States()
     steps.append(apply)
-    result = value_at(apply)()
+    result = called(value_at(apply))
     steps.append(undo_address or apply)
-    is_inert = not (changes.of_apply() or changes.of_no_slot() or changes.of_entries())
+    is_inert = not (changes.of_apply() or changes.of_no_name() or changes.of_entries())
     undo = undo_of(undo_address, value_at(undo_address) if undo_address else None, result, is_inert)
+    changed_states = states.changed()
     of_entries = changes.of_entries()
-    of_slots, of_no_slot, of_others = changes.of_apply(), changes.of_no_slot(), changes.patches_of_others()
+    of_slots, of_no_name, of_others = changes.of_apply(), changes.of_no_name(), changes.patches_of_others()
     entries = with_rules([_entry(target, of_slots, home) for target in of_slots], of_slots)
-    entries += [_entry(target, of_entries, home) for target in of_entries]
-    for target, kind in of_no_slot.items():
-        entries.append({"target": target, "verb": None, "reason": f"{kind}: there is no verb for it"})
-    targets = [*of_slots, *of_no_slot, *of_entries]
+    for others in of_no_name, of_entries:
+        entries += [_entry(target, others, home) for target in others]
+    changed = {**of_slots, **of_no_name, **of_entries}
+    targets = [*changed]
+    beside = changes.addresses() - {*targets}
     unrestored: set[str] = set()
     if undo is not None:
-        beside = changes.addresses() - {*targets}
         undo.run()
         unrestored = changes.left_after_undo(of_slots) - beside
     enter = None
     if undo is not None and targets and unrestored.isdisjoint(targets):
         entries = [{"target": target, "verb": "enter", "requires": ""} for target in targets]
         enter = _enter_of(undo, targets, home)
-    entries.sort(key=lambda entry: str(entry["target"]))
-    return {"entries": entries, "left": sorted(unrestored), "enter": enter, "others": of_others}
+        changed_states = []  # the undo's task
+    elif undo is None or undo.way == "function":
+        take_values(entries, changed, changes, beside)
+    entries.sort(key=lambda entry: (not entry.get("taken"), str(entry["target"])))
+    answer = {"entries": entries, "left": sorted(unrestored), "enter": enter, "others": of_others}
+    return {**answer, "states": changed_states, "imported": [*modules, home]}
 
 
 def _enter_of(undo: Undo, targets: Sequence[str], home: str) -> dict[str, Any]:
@@ -96,12 +116,16 @@ def _entry(target: str, changes: Mapping[str, Change], home: str) -> dict[str, A
         return {**entry, "verb": None, "reason": "no address leads to its key"}
     if change.now is ABSENT:
         return {**entry, "verb": "remove"}
-    if not is_item and (diff := diff_to(target, changes)) is not None:
+    if not is_item and change.name not in SPECIAL and (diff := diff_to(target, changes)) is not None:
         return {**entry, "verb": "edit", "diff": diff}
     recipe = recipe_of(change.now, change.before, home, frozenset(changes))
     if "reason" in recipe:
-        return {**entry, "verb": None, **recipe}
-    return {**entry, "verb": "replace" if change.before is not ABSENT or _is_inherited(change) else "add", **recipe}
+        return {**entry, "verb": None, **recipe, "is_lost": True, "is_inherited": _is_inherited(change, changes)}
+    return {
+        **entry,
+        "verb": "replace" if change.before is not ABSENT or _is_inherited(change, changes) else "add",
+        **recipe,
+    }
 
 
 def _is_address(target: str) -> bool:
@@ -113,5 +137,11 @@ def _is_address(target: str) -> bool:
         return False
 
 
-def _is_inherited(change: Change) -> bool:
-    return issubclass(type(change.owner), type) and any(change.name in vars(base) for base in change.owner.__mro__[1:])
+def _is_inherited(change: Change, changes: Mapping[str, Change]) -> bool:
+    """Return True if a base class has the name, and not by a patch alone."""
+    owner = change.owner
+    if issubclass(type(owner), (dict, ModuleType)):
+        return False
+    bases = owner.__mro__[1:] if issubclass(type(owner), type) else type(owner).__mro__
+    added = {id(other.owner) for other in changes.values() if other.name == change.name and other.before is ABSENT}
+    return any(change.name in vars(base) and id(base) not in added for base in bases)

@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 from importlib import import_module
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 from hookpatch._bootstrap import imports
@@ -90,11 +90,16 @@ def _address_of(value: Any, home: str, patched: frozenset[str]) -> str | None:
     spaces = [space for space in (home, module) if type(space) is str]
     packages = {space.partition(".")[0] for space in spaces}
     spaces += sorted(other for other, _ in imports.modules() if other.partition(".")[0] in packages - _OF_OTHERS)
-    for place in filter(None, map(imports.loaded, spaces)):
-        for global_name, content in [*names_of_module(place).items()]:
-            address = f"{names_of_module(place).get('__name__')}:{global_name}"
+    for space in spaces:
+        names = names_of_module(place) if (place := imports.loaded(space)) is not None else {}
+        own_name = str(names.get("__name__"))  # a module may lose its name
+        for global_name, content in [*names.items()]:
+            address = f"{own_name if imports.loaded(own_name) is place else space}:{global_name}"
             if content is value and address not in patched:
                 return address
+            is_code_of = type(value) is CodeType and type(content) is FunctionType and content.__code__ is value
+            if is_code_of and content.__qualname__ == value.co_qualname:  # else the function got this code, too
+                return f"{address}.__code__"
     return None
 
 
@@ -122,6 +127,7 @@ def _made_inside(value: Any, home: str, patched: frozenset[str], depth: int = _D
     defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
     if (
         not outer
+        or value.__dict__
         or "<" in outer + name.replace("<lambda>", "")
         or not all(type(default) in PLAIN for default in defaults)
     ):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from hookpatch._engine.slots.slot import ABSENT, along_mro
 
-_METHODS: Final = ("stop", "undo", "uninstall", "uninstrument", "unpatch", "restore", "revert")
+_METHODS: Final = ("stop", "undo", "uninstall", "uninstrument", "unpatch", "restore", "revert", "deactivate", "disable")
 
 
 class Undo(NamedTuple):
@@ -42,3 +44,18 @@ def undo_of(address: str | None, function: Any, result: Any, is_inert: bool) -> 
         result.__enter__()
         return Undo("context", "", lambda: result.__exit__(None, None, None))
     return None if method is None else Undo("method", method, getattr(result, method))
+
+
+def called(function: Any) -> Any:
+    """Return the result of an apply function; refuse a function that needs arguments, or whose body does not run."""
+    with suppress(ValueError):  # a function of C without a signature
+        try:
+            inspect.signature(function).bind()
+        except TypeError as error:
+            raise TypeError(f"{error}; name a function without arguments") from None
+    result = function()
+    kind = "a coroutine" if inspect.iscoroutine(result) else "a generator" if inspect.isgenerator(result) else None
+    if kind is not None:
+        result.close()
+        raise TypeError(f"it returns {kind}, so its body has not run; name a function that patches when called")
+    return result

@@ -36,6 +36,7 @@ from hookpatch._inspect.audit.snapshot import (
     Unknown,
     code_of,
     function_in,
+    in_address,
     module_of_class,
     names_holding,
     names_of_module,
@@ -72,7 +73,7 @@ class Comparison:
         stale = names_holding(originals)
         findings, homes = {}, {}
         for change, kind in changed:
-            target = self._address(change.owner, change.name)
+            target = self.address(change.owner, change.name)
             homes[target] = ABSENT if self._everything else self._home(change.owner).distribution or ABSENT
             findings[target, kind] = self._finding(change, kind, target, stale.get(id(change.before), []))
         for finding in [*self._swapped(), *self._exchanged_modules(), *map(self._of_entry, entries), *hooks()]:
@@ -90,7 +91,7 @@ class Comparison:
         changes = {(id(change.owner), change.name): change for change in [*self._patched_slots(), *self._living()]}
         changes = {key: submodule_noted(change) for key, change in changes.items()}
         return [
-            (change, kind, self._address(change.owner, change.name))
+            (change, kind, self.address(change.owner, change.name))
             for change in changes.values()
             if (kind := self._kind(change)) is not None
         ]
@@ -119,7 +120,10 @@ class Comparison:
         if before is ABSENT:
             return self._kind_of_added(owner, name, after, is_class)
         if after is ABSENT:
-            return "removed" if issubclass(type(before), DEFINED) or self._everything else None
+            is_code_gone = issubclass(type(before), DEFINED) and not self._stores.removes(
+                owner, name, self._module_of(owner)
+            )
+            return "removed" if is_code_gone or self._everything else None
         if self._is_of_itself(owner, before, after) or self._stores.is_import_at_last(owner, name, before, after):
             return None
         if type(before) is Unknown:
@@ -222,7 +226,7 @@ class Comparison:
         """Return the origin of a module or class."""
         return of_module(self._module_of(owner), owner if issubclass(type(owner), ModuleType) else None)
 
-    def _address(self, owner: Any, name: str) -> str:
+    def address(self, owner: Any, name: str) -> str:
         """Return the address of a slot: of a class by the class's module, of a module by the module's name."""
         home = self._module_of(owner)
         is_module = issubclass(type(owner), ModuleType)
@@ -236,7 +240,7 @@ class Comparison:
         for function, code, owner, name, place in self._snapshot.swapped():
             if all(site.slot.owner is not function for site in ours):
                 slot = FunctionSlot(function, binds=False)
-                yield self._of_code(function, code, self._address(owner, name), slot, place)
+                yield self._of_code(function, code, self.address(owner, name), slot, place)
 
     def _of_code(
         self, function: FunctionType, code: CodeType | None, target: str, slot: Slot, place: str | None = None
@@ -254,7 +258,7 @@ class Comparison:
 
     def _address_of(self, function: FunctionType) -> str:
         noted = self._snapshot.address_of(function)
-        return self._address(*noted) if noted is not None else describe(function)
+        return self.address(*noted) if noted is not None else describe(function)
 
     def _exchanged_modules(self) -> Iterator[AuditFinding]:
         """Yield the entries of sys.modules that hold another module than the executed module."""
@@ -278,7 +282,7 @@ class Comparison:
     def entries(self) -> Iterator[tuple[EntryChange, str]]:
         """Yield the changed entries of the dictionaries that modules and classes hold, and their addresses."""
         for change in self._snapshot.entries():
-            yield change, f"{self._address(change.owner, change.name)}[{_in_address(change.key)}]"
+            yield change, f"{self.address(change.owner, change.name)}[{in_address(change.key)}]"
 
     def _of_entry(self, found: tuple[EntryChange, str]) -> AuditFinding:
         (_, _, mapping, key, before, now), target = found
@@ -286,11 +290,6 @@ class Comparison:
         origin = origin_of(now, before) if now is not ABSENT else Origin()
         slot = ItemSlot(mapping, key) if type(key) in PLAIN else None  # any other key would be hashed
         return AuditFinding(target, "entry", old, new, **self._author_fields(slot, origin))
-
-
-def _in_address(key: Any) -> str:
-    """Return a key as in an address: a plain value as in Python, a class by its address, any other key in words."""
-    return repr(key) if type(key) in PLAIN else in_words(key)
 
 
 def our_sites() -> Sequence[Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
-from hookpatch._engine.slots.slot import ABSENT, along_mro, inner
+from hookpatch._bootstrap import imports
+from hookpatch._engine.slots.slot import ABSENT, along_mro, inner, mro
 
 _name_of_class: Final[Any] = type.__dict__["__name__"].__get__
 DESCRIPTORS: Final = (staticmethod, classmethod, property)
@@ -62,6 +63,12 @@ def is_movable(value: Any) -> bool:
 def is_object(value: Any) -> bool:
     """Return True for an object that is neither plain nor a built-in container."""
     return type(value).__module__ != "builtins"
+
+
+def is_logger(value: Any) -> bool:
+    """Return True for a logger: each module asks ``logging`` for its own, perhaps of a foreign class."""
+    module = imports.loaded("logging")
+    return module is not None and vars(module).get("Logger") in mro(type(value))
 
 
 def name_of(value: Any) -> str:

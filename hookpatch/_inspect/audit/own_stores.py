@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import linecache
+import re
 from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
@@ -58,6 +60,13 @@ class OwnStores:
             return False
         source = self._source(owner)
         return source is not None and any(self._gives(binding.copied, owner, now) for binding in source.bindings(name))
+
+    def removes(self, owner: Any, name: str, module: str) -> bool:
+        """Return True if the source of the owner's module deletes the name itself, as xarray does at the exit."""
+        deletes = re.compile(rf"^\s*del .*\b{re.escape(name)}\b|delattr\(.*['\"]{re.escape(name)}['\"]", re.MULTILINE)
+        file = names_of_module(imports.loaded(module)).get("__file__") if imports.loaded(module) is not None else None
+        text = "".join(linecache.getlines(file)) if type(file) is str and file.endswith(".py") else ""
+        return deletes.search(text) is not None
 
     def _gives(self, copied: Copied | None, owner: ModuleType, now: Any) -> bool:
         module, value = (None, ABSENT) if copied is None else copied.read(names_of_module(owner))

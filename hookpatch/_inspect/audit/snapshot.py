@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.describe import PLAIN
 from hookpatch._engine.slots.slot import ABSENT, attributes_of, mro
+from hookpatch._engine.source.location import in_words
 from hookpatch._inspect.audit.kinds import OF_PYTHON
 
 names_of_module: Final[Any] = vars(ModuleType)["__dict__"].__get__
@@ -109,6 +110,20 @@ class CodeChange(NamedTuple):
     owner: Any
     name: str
     place: str | None = None
+
+
+def in_address(key: Any) -> str:
+    """Return a key as in an address: a plain value as in Python, a class by its address, any other key in words.
+
+    Some classes have another name than their own: the class of tracebacks is ``types:TracebackType``.
+    """
+    if type(key) is type and "." not in key.__qualname__:
+        homes = [home for home in (imports.loaded(str(key.__module__)), imports.loaded("types")) if home is not None]
+        for home in homes:
+            names = [name for name, value in [*names_of_module(home).items()] if value is key]
+            if names and key.__qualname__ not in names:
+                return f"{home.__name__}:{names[0]}"
+    return repr(key) if type(key) in PLAIN else in_words(key)
 
 
 @final

@@ -44,7 +44,7 @@ def adopt(
     """
     from hookpatch._processes.aside import Ended, results
 
-    for address in filter(None, (apply, undo)):
+    for address in (apply, *filter(None, [undo])):
         Target(address)
     distribution = f"hookpatch-{name.replace('_', '-')}"
     check_name(name, distribution)
@@ -69,6 +69,7 @@ def adopt(
         raise NewPluginError(name, problem) from None
     if json:
         lists = {"patches": written, "unsaid": missing, "left": answer["left"], "others": answer["others"]}
+        lists["states"] = answer["states"]
         print_json({"folder": str(folder), **lists})
     else:
         _print_answer(folder, files, written, missing, answer)
@@ -85,6 +86,11 @@ def _print_answer(
     if missing:
         print_text("Not written:")
         print_text("\n".join(f"  {entry['target']}: {entry['reason']}" for entry in missing))
+    if any("taken" in entry for entry in written):
+        print_text("* The value has no address: the plugin runs the function once, and restores the slots.")
+    if answer["states"]:
+        print_text("Changed too, and in no patch:")
+        print_text("\n".join(f"  {state}" for state in answer["states"]))
     if answer["left"]:
         print_text("Its own undo leaves:")
         print_text("\n".join(f"  {target}" for target in answer["left"]))
@@ -97,5 +103,7 @@ def _print_answer(
 
 
 def _slots(entry: Mapping[str, Any]) -> str:
-    """Return in words how many slots a rule matches."""
+    """Return in words how many slots a rule matches; a star for a value that a run of the function makes."""
+    if "taken" in entry:
+        return " *"
     return f" ({len(entry['targets'])} slots)" if "targets" in entry else ""

@@ -26,6 +26,14 @@ _BODIES: Final = {  # of the context manager that applies and undoes
     "context": """    with value_at("{apply}")():
         yield""",
 }
+_SOURCES: Final = {  # what value_of returns, without and with values that a run of the apply function makes
+    False: {"source": "made(*row.source)", "literals": "", "imports": ""},
+    True: {
+        "source": "made(*row.source) if row.source else taken()[row.target]",
+        "literals": "from ast import literal_eval\n",
+        "imports": "from functools import cache\n",
+    },
+}
 
 
 def plugin_files(name: str, distribution: str, apply: str, answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -64,11 +72,22 @@ def _words_of(
     """Return the words of the plugin's module."""
     if (entered := answer["enter"]) is None:
         missing = [entry for entry in answer["entries"] if not entry["verb"]]
-        return {"diffs": _diffs(written), "patches": _patches(written), "missing": _missing(missing)}
+        words = {"diffs": _diffs(written), "patches": _patches(written), "missing": _missing(missing, answer["states"])}
+        is_taken = any("taken" in entry for entry in written)
+        beside = "".join(f"\n    {entry['target']!r}," for entry in missing)
+        facts = {"apply": apply, "imported": repr(tuple(answer["imported"])), "beside": beside}
+        parts = [_filled("taken.py.in", **facts), _filled("slots.py.in")] if is_taken else []
+        return {**words, "taken": "".join(part.rstrip("\n") + "\n\n\n" for part in parts), **_SOURCES[is_taken]}
     requires = f", requires={tuple(entered['requires'])!r}" if entered["requires"] else ""
     rows = "\n".join(f'    "{target}",' for target in targets)
     body = _BODIES[entered["way"]].format(apply=apply, undo=entered["name"])
-    return {"module": entered["module"], "targets": rows, "body": body, "requires": requires}
+    return {
+        "module": entered["module"],
+        "targets": rows,
+        "body": body,
+        "requires": requires,
+        "slots": _filled("slots.py.in").rstrip(),
+    }
 
 
 def _patches(written: Sequence[Any]) -> str:
@@ -96,7 +115,9 @@ def _diffs(written: Sequence[Any]) -> str:
 
 
 def _recipe(entry: Mapping[str, Any]) -> str:
-    """Return a tuple in source form: how the plugin makes a value."""
+    """Return a tuple in source form: how the plugin makes a value; empty if a run of the apply function makes it."""
+    if "taken" in entry:
+        return "()"
     of = _recipe(entry["of"]) if "of" in entry else None
     cells = "".join(f"{_recipe(cell)}, " for cell in entry.get("cells", ()))
     parts = [repr(entry.get("source", "")), entry.get("defaults"), entry.get("keywords"), f"({cells})", of]
@@ -105,5 +126,6 @@ def _recipe(entry: Mapping[str, Any]) -> str:
     return f"({', '.join(map(str, parts))},)"
 
 
-def _missing(missing: Sequence[Any]) -> str:
-    return "".join(f"\n# Not written: {entry['target']}: {entry['reason']}" for entry in missing)
+def _missing(missing: Sequence[Any], states: Sequence[str]) -> str:
+    lines = [f"\n# Not written: {entry['target']}: {entry['reason']}" for entry in missing]
+    return "".join([*lines, *(f"\n# Changed too, and in no patch: {state}" for state in states)])

@@ -42,6 +42,9 @@ def sell(): return 1
 def wrap(): return 1
 class Client:
     def send(self): return 1
+    def clean(self): return 1
+def forget():
+    del Client.clean
 @contextlib.contextmanager
 def lazy():
     import builtins
@@ -67,6 +70,7 @@ PATCHES: list[tuple[str, list[tuple[str, str, str]]]] = [  # a statement, and sl
     ("shop.maker = agent.Stand", [("shop:maker", "replaced", "agent")]),
     ("import xmlrpc.client as c; c.FastParser = agent.Stand", [("xmlrpc.client:FastParser", "replaced", "agent")]),
     ("shop.lend()", []),
+    ("shop.forget()", []),
     ("agent.reprice(shop)", [("shop:sell", "replaced", "agent")]),
     (
         "import other, shop.borrowed; other.later = shop.borrowed.later = agent.sell",

@@ -80,6 +80,7 @@ HELD = [  # the module, the statement that patches, the patches
     ("def keep(): pass\nfrom used import *", "", set()),
     ("try:\n    from used import keep as f\nexcept ImportError:\n    def f(): pass", "", set()),
     ("f = used.keep", "", set()),
+    ("exec('def f(): pass')", "", set()),
     ("f, g = used.keep, len", "", set()),
     ("class C:\n    f = used.keep", "", set()),
     ("class C:\n    @used.around\n    def f(self): pass", "", set()),
@@ -159,6 +160,12 @@ def test_what_the_source_itself_does_is_no_patch(tmp_path: Path) -> None:
         expected |= {(target.replace("module", f"module{number}", 1), kind) for target, kind in changes}
     assert len(expected) == 20
     assert slots(audited(tmp_path, "\n".join(statements) + SHOW)) == expected
+
+
+def test_a_logger_of_a_foreign_class_is_no_patch_of_its_module(tmp_path: Path) -> None:
+    """Modules imported later ask ``logging`` for their loggers: the class of loggers alone is a patch."""
+    program = "import logging\nclass Mine(logging.Logger): pass\nlogging.setLoggerClass(Mine)\nimport asyncio"
+    assert slots(audited(tmp_path, program + SHOW)) == {("logging:_loggerClass", "replaced")}
 
 
 def test_a_program_that_only_imports_has_no_findings(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.describe import PLAIN
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import ABSENT, inner, is_class_of_program, mro
-from hookpatch._inspect.audit.kinds import OF_PYTHON, bare_name, is_code, is_object
+from hookpatch._inspect.audit.kinds import OF_PYTHON, bare_name, is_code, is_logger, is_object
 from hookpatch._inspect.audit.origin import PYTHON, Origin, is_foreign, of_module, origin_of
 from hookpatch._inspect.audit.running.definitions import Definitions, is_of_others, read_definitions
 from hookpatch._inspect.audit.running.order import ImportOrder
@@ -43,7 +43,7 @@ _NEVER_REPORTED: Final = (*PLAIN, list, dict, tuple, set, frozenset, ModuleType)
 # The callable objects of these modules are no code.
 _OF_TYPES: Final = ("typing", "typing_extensions", "types", "collections", "_collections")
 _DEEPEST: Final = 3  # classes inside of classes
-_DECORATOR: Final = re.compile(r"\s*@\s*([\w.]+)")
+_DECORATOR, _EXEC = re.compile(r"\s*@\s*([\w.]+)"), re.compile(r"\bexec_?\(")
 
 
 def rebuilt(ours: Collection[tuple[Any, ...]]) -> Snapshot:
@@ -165,7 +165,7 @@ class _Module:
         """Put the former value of a name into the notes, if a foreign value was set later."""
         if name in OF_PYTHON or type(value) in _NEVER_REPORTED:
             return
-        if self._is_own(value) and not self._is_made_at_run_time(name, value):
+        if is_logger(value) or (self._is_own(value) and not self._is_made_at_run_time(name, value)):
             return
         if AttributeSlot(note.owner, name).key in self._ours:
             return
@@ -225,11 +225,11 @@ class _Module:
         return issubclass(type(value), type) and module_of_class(value) == self._name
 
     def _is_made_at_run_time(self, name: str, value: Any) -> bool:
-        """Return True for a function of code in no file, under a name that the source defines; as by kgb."""
-        function = inner(value)
-        if type(function) is not FunctionType or name[:2] == "__" or not function.__code__.co_filename.startswith("<"):
+        """Return True for a function of code in no file, under a name that the source defines without ``exec``."""
+        file = value.__code__.co_filename if type(value := inner(value)) is FunctionType else ""
+        if name[:2] == "__" or not file.startswith("<") or file.startswith("<frozen "):
             return False
-        return not function.__code__.co_filename.startswith("<frozen ") and f"def {name}(" in self._text()
+        return f"def {name}(" in self._text() and _EXEC.search(self._text()) is None  # six defines raise_from so
 
     def _is_plain(self, owner: Any, path: tuple[str, ...], author: Origin) -> bool:
         """Return True if no decorator, metaclass or ``__init_subclass__`` of foreign code has made a class."""
