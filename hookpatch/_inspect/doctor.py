@@ -99,7 +99,7 @@ _PROBE: Final = """
 import json, os, site, sys
 folders = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
 module = sys.modules.get("hookpatch._startup")
-print(json.dumps({"folders": folders, "active": module and module.__file__}))
+print(json.dumps({"folders": folders, "active": module.__file__ if hasattr(module, "main") else None}))
 """
 
 

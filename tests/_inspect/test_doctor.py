@@ -112,6 +112,15 @@ def test_start_up_file_that_was_changed(home: Environment) -> None:
     ]
 
 
+def test_package_that_is_cut_off(home: Environment) -> None:
+    """A start-up module that is imported, but was cut off before its function, is not active."""
+    path = home.site_packages / "hookpatch" / "_startup.py"
+    path.write_text(path.read_text()[:1000])
+    assert wrong(home) == [
+        ("start-up", "not active in a new Python -> install hookpatch anew: its start-up file does nothing"),
+    ]
+
+
 @pytest.mark.skipif(sys.version_info < (3, 15), reason="Python reads .start files from 3.15 on (PEP 829)")
 def test_file_that_switches_the_start_up_line_off(home: Environment) -> None:
     """Python leaves out the line of a .pth file beside which a .start file of the same name lies."""
