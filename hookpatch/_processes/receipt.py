@@ -94,7 +94,7 @@ class ReportFile:
         argv = command_line.for_report(argv)
         with self._lock:
             self._notice_fork()
-            is_loading = environment.read(environment.LOADING) is not None
+            is_loading = bool(environment.read(environment.LOADING))
             start = {"pid": pid, "argv": argv, "after": after, "is_program": is_program, "is_loading": is_loading}
             self._started.append(written_for_all(start))
             self.write()
