@@ -119,13 +119,10 @@ def _entry(target: str, changes: Mapping[str, Change], home: str) -> dict[str, A
     if not is_item and change.name not in SPECIAL and (diff := diff_to(target, changes)) is not None:
         return {**entry, "verb": "edit", "diff": diff}
     recipe = recipe_of(change.now, change.before, home, frozenset(changes))
+    verb = "replace" if change.before is not ABSENT or _is_inherited(change, changes) else "add"
     if "reason" in recipe:
-        return {**entry, "verb": None, **recipe, "is_lost": True, "is_inherited": _is_inherited(change, changes)}
-    return {
-        **entry,
-        "verb": "replace" if change.before is not ABSENT or _is_inherited(change, changes) else "add",
-        **recipe,
-    }
+        return {**entry, "verb": None, **recipe, "verb_if_taken": verb}
+    return {**entry, "verb": verb, **recipe}
 
 
 def _is_address(target: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from hookpatch._engine.patch.describe import PLAIN
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.item import ItemSlot
-from hookpatch._engine.slots.slot import ABSENT, write_or_delete
+from hookpatch._engine.slots.slot import write_or_delete
 from hookpatch._inspect.adopt.changes import Changes
 from hookpatch._inspect.audit.kinds import is_code
 from hookpatch._inspect.audit.snapshot import Change
@@ -40,7 +40,7 @@ def take_values(
         changes: compares the process with the time before.
         beside: the addresses of changes by other code.
     """
-    lost = [entry for entry in entries if not entry["verb"] and entry.get("is_lost")]
+    lost = [entry for entry in entries if "verb_if_taken" in entry]
     values = [entry for entry in lost if _can_be_taken(changed[entry["target"]].now)]
     if not values or len(values) < sum(not entry["verb"] for entry in entries):
         return  # a changed lock, for example, is a change of state that restored slots do not take back
@@ -51,9 +51,8 @@ def take_values(
     if changes.addresses() - beside:
         return
     for entry in values:
-        change = changed[entry["target"]]
-        entry.pop("reason")
-        entry.update(verb="add" if change.before is ABSENT and not entry["is_inherited"] else "replace", taken=True)
+        del entry["reason"]
+        entry.update(verb=entry.pop("verb_if_taken"), taken=True)
 
 
 def _can_be_taken(value: Any) -> bool:
