@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from truth.case import Case, Inputs
+from truth.case import Inputs
 
 
 class WindowBlock(nn.Module):
@@ -252,26 +252,8 @@ class SparseMoe(nn.Module):
         return out.view_as(x)
 
 
-def case(name: str) -> Case:
-    """Return a model with three inputs, always with the same weights and values."""
-    return Case(f"own:{name}", partial(_built, name), _inputs()[name])
-
-
-def _built(name: str) -> nn.Module:
-    torch.manual_seed(0)
-    model: nn.Module = globals()[name]()
-    return model.eval()
-
-
-def _inputs() -> dict[str, list[Inputs]]:
-    random = torch.Generator().manual_seed(1)
-
-    def some(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=random)
-
-    def whole(high: int, *shape: int) -> Tensor:
-        return torch.randint(0, high, shape, generator=random)
-
+def inputs(some: Callable[..., Tensor], whole: Callable[..., Tensor]) -> dict[str, list[Inputs]]:
+    """Return three inputs of each model; ``some(*shape)`` and ``whole(high, *shape)`` return random values."""
     return {
         "WindowBlock": [{"x": some(2, 8, 8, 16)}, {"x": some(3, 10, 8, 16)}, {"x": some(2, 4, 4, 16)}],
         "PatchEmbed": [{"x": some(2, 3, 32, 32)}, {"x": some(3, 3, 40, 36)}, {"x": some(1, 3, 32, 32)}],

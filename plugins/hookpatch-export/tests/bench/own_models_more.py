@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from functools import partial
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from truth.case import Case, Inputs
+from truth.case import Inputs
 
 
 class Window(NamedTuple):
@@ -274,26 +274,8 @@ class Ragged(nn.Module):
         return self.head(sum(ends[name] for name in names)), torch.stack(pooled)
 
 
-def case(name: str) -> Case:
-    """Return a model with three inputs, always with the same weights and values."""
-    return Case(f"own:{name}", partial(_built, name), _inputs()[name])
-
-
-def _built(name: str) -> nn.Module:
-    torch.manual_seed(0)
-    model: nn.Module = globals()[name]()
-    return model.eval()
-
-
-def _inputs() -> dict[str, list[Inputs]]:
-    random = torch.Generator().manual_seed(2)
-
-    def some(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=random)
-
-    def whole(high: int, *shape: int) -> Tensor:
-        return torch.randint(0, high, shape, generator=random)
-
+def inputs(some: Callable[..., Tensor], whole: Callable[..., Tensor]) -> dict[str, list[Inputs]]:
+    """Return three inputs of each model; ``some(*shape)`` and ``whole(high, *shape)`` return random values."""
     return {
         "AxisMixer": [{"image": some(2, 3, 16, 16)}, {"image": some(3, 3, 20, 16)}, {"image": some(2, 3, 8, 16)}],
         "BlurPool": [{"image": some(2, 3, 32, 32)}, {"image": some(3, 3, 36, 40)}, {"image": some(1, 3, 32, 32)}],

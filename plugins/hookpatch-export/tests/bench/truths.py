@@ -20,7 +20,7 @@ from truth.case import Case, Refused
 from truth.judged import judged, lines
 from truth.modes import cause
 
-from bench import own_models, own_models_more, tiny
+from bench import own, tiny
 
 
 def measure(names: list[str], folder: Path, seconds: float, workers: int) -> None:
@@ -104,7 +104,7 @@ def case(name: str) -> Case:
 
         return zoo.case(model)
     if package == "own":
-        return (own_models if hasattr(own_models, model) else own_models_more).case(model)
+        return own.case(model)
     raise Refused(f"{name}: neither transformers:NAME nor zoo:NAME nor own:NAME")
 
 
