@@ -115,6 +115,7 @@ def test_each_holder_is_patched_or_counted(
     assert cells == 18
 
 
+@pytest.mark.model
 def test_an_activation_of_a_large_model_is_counted(make_module: Callable[[str, str], ModuleType]) -> None:
     """Each layer keeps the function of torch as an attribute, too deep below the name of the model."""
     torch = pytest.importorskip("torch")
