@@ -30,7 +30,7 @@ test: $(INSTALLED) ## what catches most, on this Python; six minutes
 
 # Two lanes at a time, the longest first.
 test-rest: check ## what `make test` leaves out, on every Python; an hour
-	@printf '%s\n' 3.15-ends models 3.14 3.13 3.12 long plugins | xargs -n 1 -P 2 sh tests/lane.sh $(VENV)
+	@printf '%s\n' 3.15-ends models long 3.14 3.13 3.12 plugins | xargs -n 1 -P 2 sh tests/lane.sh $(VENV)
 
 test-all: test test-rest ## every test on every Python
 
