@@ -190,7 +190,9 @@ def _seen(vendor: Any, probe: str) -> list[Any] | None:
 
 
 @pytest.mark.filterwarnings("ignore::hookpatch.errors.HookpatchWarning")
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.ends) for seed in range(1, 8))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=[pytest.mark.ends, pytest.mark.once]) for seed in range(1, 8))]
+)
 @pytest.mark.parametrize("address", ["run", "Frame.run", "frame.run", "table['run']"])
 def test_any_order_of_beginnings_and_ends(address: str, seed: int, vendor: Any) -> None:
     """Sessions of seven kinds on one name: the call and each row are those of the model; nothing is left."""

@@ -86,7 +86,9 @@ PAIRS: Final = [
     if ("()" not in PLACES[place][2] or verb not in OF_ONE) and (place, verb) not in INHERITED
     if not (PLACES[place][1].startswith("wrap") and verb in ("edit", "everywhere"))  # an edit lies inside of wrappers
 ]
-CELLS: Final = [pytest.param(*pair, marks=pytest.mark.ends if i % 5 else ()) for i, pair in enumerate(PAIRS)]
+CELLS: Final = [
+    pytest.param(*pair, marks=[pytest.mark.ends, pytest.mark.once] if i % 5 else ()) for i, pair in enumerate(PAIRS)
+]
 
 
 @pytest.fixture

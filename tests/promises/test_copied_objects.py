@@ -164,7 +164,11 @@ def _nothing_is_followed() -> bool:
 
 
 CELLS: Final = [
-    pytest.param(kind, way, marks=() if (kind, way) in (("Plain", "deepcopy"), ("Slots", "copy")) else pytest.mark.ends)
+    pytest.param(
+        kind,
+        way,
+        marks=() if (kind, way) in (("Plain", "deepcopy"), ("Slots", "copy")) else [pytest.mark.ends, pytest.mark.once],
+    )
     for kind, way in product(KINDS, COPIES)
     if (kind, way) != ("Slots", "pickle, oldest")  # Python refuses
 ]
@@ -214,7 +218,7 @@ def test_a_copy_has_the_patch_for_itself_or_the_report_says_so(
 @pytest.mark.parametrize(
     ("kind", "way"),
     [
-        pytest.param(kind, way, marks=() if (kind, way) == ("Plain", "dict") else pytest.mark.ends)
+        pytest.param(kind, way, marks=() if (kind, way) == ("Plain", "dict") else [pytest.mark.ends, pytest.mark.once])
         for kind, way in product(("Plain", "Slots", "Copying"), IN_DICT)
         if (kind, way) != ("Slots", "dataclasses.replace")  # no dataclass
     ],
@@ -249,8 +253,8 @@ def test_a_copied_dict_is_named(make_module: Callable[[str, str], ModuleType], k
     "verbs",
     [
         ("replace", "wrap", "wrap"),
-        pytest.param(("wrap", "derive", "inject"), marks=pytest.mark.ends),
-        pytest.param(("derive",) * 3, marks=pytest.mark.ends),
+        pytest.param(("wrap", "derive", "inject"), marks=[pytest.mark.ends, pytest.mark.once]),
+        pytest.param(("derive",) * 3, marks=[pytest.mark.ends, pytest.mark.once]),
     ],
 )
 def test_copies_are_restored_whatever_ends_first(
@@ -436,11 +440,13 @@ HEIRS: Final = """
 """
 
 
-@pytest.mark.parametrize("own", [False, pytest.param(True, marks=pytest.mark.ends)])
+@pytest.mark.parametrize("own", [False, pytest.param(True, marks=[pytest.mark.ends, pytest.mark.once])])
 @pytest.mark.parametrize(
     ("rule", "is_first"),
     [
-        pytest.param(rule, is_first, marks=() if rule == "Plain().method" and is_first else pytest.mark.ends)
+        pytest.param(
+            rule, is_first, marks=() if rule == "Plain().method" and is_first else [pytest.mark.ends, pytest.mark.once]
+        )
         for rule, is_first in product(
             ("Plain().method", "Base+().method", "Plain.method", "Base.method"), (True, False)
         )

@@ -111,7 +111,7 @@ KINDS: Final[dict[str, Callable[[str, Any], Any]]] = {
 }
 REACHES: Final[tuple[Any, ...]] = ("slot", "everywhere")
 CELLS: Final = [
-    pytest.param(kind, name, marks=() if (kind, name) == ("row", "called") else pytest.mark.ends)
+    pytest.param(kind, name, marks=() if (kind, name) == ("row", "called") else [pytest.mark.ends, pytest.mark.once])
     for kind, name in product(KINDS, ("called", "function"))
 ]
 

@@ -18,7 +18,7 @@ def test_any_order_and_any_interference(folder: Path, examples: int) -> None:
         run_state_machine_as_test(Machine, settings=settings(SETTINGS, max_examples=examples))
 
 
-@pytest.mark.parametrize("examples", [15, pytest.param(150, marks=pytest.mark.ends)])
+@pytest.mark.parametrize("examples", [15, pytest.param(60, marks=pytest.mark.ends)])
 def test_rules_edits_and_instances_in_any_order(folder: Path, examples: int) -> None:
     """After each step all calls answer as the model says, the reports are honest, and at the end all is as before."""
     with many_world(folder):
