@@ -2,6 +2,8 @@
 
 The garbage collector knows all references. So no name is looked up, no lazy module is imported and no property runs. A
 local variable of a running function is not found.
+
+Long because each kind of holder has words of its own.
 """
 
 from __future__ import annotations
@@ -102,6 +104,7 @@ class _Search:
         }
         # The same for patched entries and attributes of objects; the owner of some has no name.
         self._entries: Final = entries_beneath()
+        self._names: Final[dict[tuple[int, int], tuple[str, str | None]]] = {}  # by id of a holder, and depth
 
     def _places(self, referent: Any, depth: int) -> Iterator[_Place]:
         """Yield the places of an object, first those that have a name."""
@@ -216,7 +219,12 @@ class _Search:
             yield None, f"{words} ({a_kind(holder)})", root  # a holder without a name would say nothing to the user
 
     def _name(self, holder: Any, depth: int) -> tuple[str, str | None]:
-        """Return words that name a holder, and the module from which the holder is reached."""
+        """Return words that name a holder, and its module. Searched once: the ways to a name multiply at each step."""
+        if (name := self._names.get((id(holder), depth))) is None:
+            name = self._names[id(holder), depth] = self._searched_name(holder, depth)
+        return name
+
+    def _searched_name(self, holder: Any, depth: int) -> tuple[str, str | None]:
         if type(holder) is FunctionType:
             return describe(holder), holder.__module__
         if (patched_name := self._name_beneath(holder, depth)) is not None:
