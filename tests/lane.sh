@@ -9,7 +9,7 @@ pytest="$venv/bin/python -m pytest -p no:cacheprovider"
 case $lane in
 long)
     find tests -name 'test_*.py' | sort |
-        STRESS_SECONDS=60 xargs -n 12 sh tests/some_files.sh "$venv" "ends and not (model or launcher)"
+        STRESS_SECONDS=30 xargs -n 12 sh tests/some_files.sh "$venv" "ends and not (model or launcher)"
     ;;
 models)
     $pytest -m "model or launcher" tests
