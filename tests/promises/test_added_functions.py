@@ -195,7 +195,7 @@ def _seen(vendor: Any, probe: str) -> list[Any] | None:
 )
 @pytest.mark.parametrize("address", ["run", "Frame.run", "frame.run", "table['run']"])
 def test_any_order_of_beginnings_and_ends(address: str, seed: int, vendor: Any) -> None:
-    """Sessions of seven kinds on one name: the call and each row are those of the model; nothing is left."""
+    """Sessions of seven kinds on one name: the call and a row are those of the model at each step; nothing is left."""
     chosen, probe = random.Random(f"{address} {seed}"), address.replace("Frame", "frame")
     base: list[Any] | None = None
     if seed % 2:

@@ -163,11 +163,12 @@ def _nothing_is_followed() -> bool:
     return not (duplicates._followed or duplicates._copies or duplicates._reducers)
 
 
+LONG: Final = [pytest.mark.ends, pytest.mark.once]
 CELLS: Final = [
     pytest.param(
         kind,
         way,
-        marks=() if (kind, way) in (("Plain", "deepcopy"), ("Slots", "copy")) else [pytest.mark.ends, pytest.mark.once],
+        marks=() if (kind, way) in (("Plain", "deepcopy"), ("Slots", "copy")) else LONG,
     )
     for kind, way in product(KINDS, COPIES)
     if (kind, way) != ("Slots", "pickle, oldest")  # Python refuses
@@ -218,7 +219,7 @@ def test_a_copy_has_the_patch_for_itself_or_the_report_says_so(
 @pytest.mark.parametrize(
     ("kind", "way"),
     [
-        pytest.param(kind, way, marks=() if (kind, way) == ("Plain", "dict") else [pytest.mark.ends, pytest.mark.once])
+        pytest.param(kind, way, marks=() if (kind, way) == ("Plain", "dict") else LONG)
         for kind, way in product(("Plain", "Slots", "Copying"), IN_DICT)
         if (kind, way) != ("Slots", "dataclasses.replace")  # no dataclass
     ],
@@ -253,8 +254,8 @@ def test_a_copied_dict_is_named(make_module: Callable[[str, str], ModuleType], k
     "verbs",
     [
         ("replace", "wrap", "wrap"),
-        pytest.param(("wrap", "derive", "inject"), marks=[pytest.mark.ends, pytest.mark.once]),
-        pytest.param(("derive",) * 3, marks=[pytest.mark.ends, pytest.mark.once]),
+        pytest.param(("wrap", "derive", "inject"), marks=LONG),
+        pytest.param(("derive",) * 3, marks=LONG),
     ],
 )
 def test_copies_are_restored_whatever_ends_first(
@@ -440,13 +441,11 @@ HEIRS: Final = """
 """
 
 
-@pytest.mark.parametrize("own", [False, pytest.param(True, marks=[pytest.mark.ends, pytest.mark.once])])
+@pytest.mark.parametrize("own", [False, pytest.param(True, marks=LONG)])
 @pytest.mark.parametrize(
     ("rule", "is_first"),
     [
-        pytest.param(
-            rule, is_first, marks=() if rule == "Plain().method" and is_first else [pytest.mark.ends, pytest.mark.once]
-        )
+        pytest.param(rule, is_first, marks=() if rule == "Plain().method" and is_first else LONG)
         for rule, is_first in product(
             ("Plain().method", "Base+().method", "Plain.method", "Base.method"), (True, False)
         )
