@@ -17,6 +17,7 @@ from types import CellType, FunctionType, ModuleType
 from typing import Any, Final, TypeAlias, final
 from weakref import WeakMethod, getweakrefs
 
+from hookpatch._bootstrap.interrupts import Turn
 from hookpatch._engine.calls.annotations import evaluated_annotations
 from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.slots.attribute import AttributeSlot
@@ -31,6 +32,7 @@ _Place: TypeAlias = tuple[Slot | None, str, str | None]  # slot, words, root: se
 
 _RUNNING: Final = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 _lru_cached: Final = lru_cache(lambda: None)  # calls the function by a reference of its own, not by __wrapped__
+_searching: Final = Turn()  # two searches at once would find, and follow, the lists of each other
 
 
 @final
@@ -59,6 +61,11 @@ def holders(referents: Sequence[Any], every: bool = False) -> list[Holder]:
         referents: the objects.
         every: also holders of which only the kind is known, and references that the collector does not list.
     """
+    with _searching:
+        return _holders(referents, every)
+
+
+def _holders(referents: Sequence[Any], every: bool) -> list[Holder]:
     weak = [entry for referent in referents for entry in getweakrefs(referent)]
     referrers = Referrers(referents, weak, counts=every)
     places_found: list[Holder] = []
