@@ -124,6 +124,7 @@ class AppliedLayer:
         finally:
             if self.following is not None:
                 self.following.end()
+                self.following = None  # refers to this object: else the original would live until the next collection
 
     def _restore(self, request: Requested) -> None:
         if self.has_ended:
