@@ -105,7 +105,7 @@ class Referrers:
                 for holder in (*holders, *(slot.owner for slot in self._entries.get(number, ()))):
                     is_attributes = type(level[number]) is dict and attributes_of(holder) is level[number]
                     further = steps[number] + (not is_attributes)
-                    if further < DEPTH and id(holder) not in self._referrers and not self._is_named(holder):
+                    if further < DEPTH and id(holder) not in self._referrers and not self._has_name(holder):
                         steps[id(holder)] = min(steps.get(id(holder), further), further)
                         upwards[id(holder)] = holder
             level = upwards
@@ -149,6 +149,10 @@ class Referrers:
 
     def _is_named(self, holder: Any) -> bool:
         return self.named_by(holder) is not None or issubclass(type(holder), (ModuleType, type))
+
+    def _has_name(self, holder: Any) -> bool:
+        """Return True if the name of a holder is known without a look at the referrers of the holder."""
+        return self._is_named(holder) or (type(holder) is FunctionType and isinstance(holder.__module__, str))
 
     def forget(self) -> None:
         """Drop all references."""
