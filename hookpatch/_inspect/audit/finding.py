@@ -146,8 +146,3 @@ def audit_from(content: Mapping[str, Any]) -> Audit:
         findings.append(AuditFinding(**{**values, "stale": tuple(values["stale"])}))
     first, second = content["seconds"]
     return Audit(tuple(findings), bool(content["recorded"]), int(content["modules"]), (float(first), float(second)))
-
-
-def identity(finding: AuditFinding) -> tuple[str, str, str]:
-    """Return the identity of a finding in a baseline: slot, kind and author, without versions, lines and times."""
-    return finding.target, finding.kind, finding.plugin or finding.distribution or ""

@@ -18,10 +18,16 @@ from hookpatch._engine.slots.slot import ABSENT, attributes_of, mro
 from hookpatch._engine.source.location import in_words
 from hookpatch._inspect.audit.kinds import OF_PYTHON
 
-names_of_module: Final[Any] = vars(ModuleType)["__dict__"].__get__
+_names_of_module: Final[Any] = vars(ModuleType)["__dict__"].__get__
 _names_of_class: Final[Any] = type.__dict__["__dict__"].__get__
 _module_of_class: Final[Any] = type.__dict__["__module__"].__get__
 code_of: Final[Any] = FunctionType.__dict__["__code__"].__get__
+
+
+def names_of_module(module: Any) -> dict[str, Any]:
+    """Return the living names of a module; none of another object in its place, as pyfakefs and snoop put there."""
+    names: dict[str, Any] = _names_of_module(module) if issubclass(type(module), ModuleType) else {}
+    return names
 
 
 def names_of_class(owner: type) -> Mapping[str, Any]:
@@ -47,7 +53,7 @@ def names_holding(originals: Mapping[int, Any]) -> dict[int, list[tuple[int, str
     """Return, by the id of an original, the names in modules that hold the original: owner's id, name, address."""
     names_by_id: dict[int, list[tuple[int, str, str]]] = {}
     for module_name, module in imports.modules():
-        for name, value in [*names_of_module(module).items()]:
+        for name, value in [*names_of_module(module).items()] if module_name.partition(".")[0] != "hookpatch" else ():
             if id(value) in originals:
                 names_by_id.setdefault(id(value), []).append((id(module), name, f"{module_name}:{name}"))
     return names_by_id

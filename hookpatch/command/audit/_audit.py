@@ -19,6 +19,7 @@ from hookpatch.command._app import AsJson, PluginWords, print_text
 from hookpatch.command.run._words import check_program
 from hookpatch.errors import SettingError
 
+_OF_AUDIT: Final = ("--baseline", "--write-baseline", "--fail-on")  # no other program is likely to have these
 _TAKES_VALUE: Final = ("-p", "--plugin", "--html", "--baseline", "--write-baseline", "--fail-on")
 
 
@@ -69,6 +70,9 @@ def audit(
     from hookpatch._plugins.variables import environment_with
 
     check_program(target)
+    if misplaced := [word for word in target if word.partition("=")[0] in _OF_AUDIT]:
+        problem = f"{misplaced[0]} is behind the program, so the program gets the option; write it before the program"
+        write_line(problem, kind="warning")
     if fail_on not in (None, "new", "any"):
         raise SettingError("--fail-on", f"'{fail_on}' is neither 'new' nor 'any'")
     if fail_on == "new" and baseline is None:

@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 from environments import Environment, hookpatch
 
+from hookpatch._inspect.audit.baseline import new_in, write_known
+from hookpatch._inspect.audit.finding import Audit, AuditFinding
+
 pytestmark = pytest.mark.once
 
 # A program that patches the standard library in every way. Each line has a finding in FOUND, if not marked.
@@ -190,15 +193,32 @@ def test_a_baseline_tells_what_is_new(tmp_path: Path) -> None:
     words = ("--baseline", "known.json", "--fail-on", "new", "ways.py")
     completed = run(tmp_path, *words)
     assert (completed.returncode, completed.stdout.splitlines()[-1]) == (0, "0 new since known.json")
+    (tmp_path / "other.json").write_text('{"version": 2, "patches": []}')
+    completed = run(tmp_path, "--baseline", "other.json", "ways.py")
+    assert (completed.returncode, "other.json has version 2, not 1" in completed.stderr) == (78, True)
     (tmp_path / "ways.py").write_text("import json\njson.dumps = json.loads = len\n")
     completed = run(tmp_path, *words)
     assert (completed.returncode, completed.stdout.splitlines()[-2:]) == (1, ["1 new since known.json", "  json:loads"])
+    completed = run(tmp_path, "ways.py", *words[:4])
+    line = "hookpatch: warning: --baseline is behind the program, so the program gets the option"
+    assert (completed.returncode, completed.stderr.partition(";")[0]) == (0, line)
     completed = run(tmp_path, "--baseline", "nowhere.json", "ways.py")
     text = "--baseline: nowhere.json cannot be read: No such file or directory; --write-baseline makes it"
     assert (completed.returncode, completed.stderr) == (
         78,
         f"hookpatch: error: {text} [hookpatch explain SettingError]\n",
     )
+
+
+def test_a_guess_is_no_author_in_a_baseline() -> None:
+    """The author of a value without a file is guessed by time, so two runs of one program may differ."""
+    guessed, unknown, known = (
+        AuditFinding("select:epoll", "removed", distribution=name, probable=name == "gevent")
+        for name in ("gevent", "Python", "eventlet")
+    )
+    audits = [Audit((finding,), True, 1, (0.0, 0.0)) for finding in (guessed, unknown, known)]
+    baseline = {tuple(entry.values()) for entry in json.loads(write_known(audits[0]))["patches"]}
+    assert [[*new_in(audit, baseline)] for audit in audits] == [[], [], [known]]
 
 
 @pytest.mark.parametrize("option", ["--html", "--write-baseline"])
