@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import compress, repeat
+from operator import is_
 from types import CellType, FunctionType, ModuleType
 from typing import Any, Final, TypeAlias, final
 from weakref import WeakMethod, getweakrefs
@@ -298,7 +300,8 @@ def _is_of_annotations(owner: Any, holder: dict[Any, Any]) -> bool:
 
 
 def _keys(mapping: dict[Any, Any], referent: Any) -> list[Any]:
-    return [key for key, value in list(dict.items(mapping)) if value is referent]
+    # GIL: no other thread changes the mapping meanwhile. A tuple for each item would make the collector run.
+    return [*compress(dict.keys(mapping), map(is_, dict.values(mapping), repeat(referent)))]
 
 
 def classes_of(slot: Slot) -> list[type]:

@@ -58,8 +58,10 @@ class Referrers:
         self._own_ids.add(id(imports.loaded("_asyncio")))  # must not be asked for its references: see _objects
         self._kept: list[Any] = [sought]  # kept alive, so that no id in _own_ids is used again
         self._own_ids.add(id(self._kept))
-        self._modules = self._keep({id(vars(module)): (module, name) for name, module in imports.modules()})
-        self._classes: dict[int, tuple[Any, str]] | None = None
+        # No tuple for each module and class: many new objects would make the collector go through all objects.
+        self._modules = self._keep(dict(imports.modules()))
+        self._names = self._keep({id(vars(module)): name for name, module in self._modules.items()})
+        self._classes: dict[int, type] | None = None
         links = self._keep(Trampoline.links())
         self._own_ids |= {id(held) for link in links for held in (link, *_binders(link))}
         slots = self._keep([patched.slot for patched in [*originals.values()]])
@@ -141,11 +143,14 @@ class Referrers:
 
     def named_by(self, holder: Any) -> tuple[Any, str] | None:
         """Return the module and its name, or the class and "", if the holder is the dict of a module or class."""
-        if type(holder) is not dict or id(holder) in self._modules:
-            return self._modules.get(id(holder))
+        if (name := self._names.get(id(holder))) is not None:
+            return self._modules[name], name
+        if type(holder) is not dict:
+            return None
         if self._classes is None:  # built for the first dict that is not a module's
-            self._classes = self._keep({id(gc.get_referents(vars(cls))[0]): (cls, "") for cls in classes()})
-        return self._classes.get(id(holder))
+            self._classes = self._keep({id(gc.get_referents(vars(cls))[0]): cls for cls in classes()})
+        cls = self._classes.get(id(holder))
+        return None if cls is None else (cls, "")
 
     def _is_named(self, holder: Any) -> bool:
         return self.named_by(holder) is not None or issubclass(type(holder), (ModuleType, type))
