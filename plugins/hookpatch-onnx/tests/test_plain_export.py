@@ -13,12 +13,14 @@ import pytest
 import torch
 from exported import exported, ops, ran
 from hookpatch_onnx._model.metadata import MADE_BY
-from hookpatch_onnx._outside.outside import Outside, Stand
+from hookpatch_onnx._outside.above import Stand
+from hookpatch_onnx._outside.outside import Outside
 from hookpatch_onnx._outside.side import Side
 from hookpatch_onnx.errors import NodeError
 from test_receipt import EXPORTS, WIDTH, Counting, Norm, notes
 from tiny_models import Masked, tiny
 from transformers.activations import NewGELUActivation
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 import hookpatch
 
@@ -90,7 +92,19 @@ class _Named(torch.nn.Module):
         return self.norms["last"](self.norms["first"](x) + 1)
 
 
+class _OfItself(torch.nn.Module):
+    """A norm of its own result, and two norms of one input, of which torch.export computes the common part once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.beside = LlamaRMSNorm(WIDTH), LlamaRMSNorm(WIDTH, eps=1e-3)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.norm(self.norm(x)) + self.beside(x), x
+
+
 CHAINS: dict[str, Callable[[], torch.nn.Module]] = {
+    "a norm of itself": _OfItself,
     "norm, norm": lambda: torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), Norm(), Norm()),
     "norm, norm in a dict": lambda: _Named(),
     "norm, GELU, norm": lambda: torch.nn.Sequential(Norm(), NewGELUActivation(), torch.nn.Sequential(Norm(), Norm())),
@@ -101,12 +115,12 @@ CHAINS: dict[str, Callable[[], torch.nn.Module]] = {
 @pytest.mark.parametrize("chain", CHAINS)
 def test_nodes_of_plugins_that_read_each_other(chain: str, how: str) -> None:
     """The node of a norm stands for the nodes of the norm, and for no weight of the norm behind."""
-    how_named = {**EXPORTS[how], "output_names": ["y"]}
+    how_named = {**EXPORTS[how], "output_names": ["y", "x"][: 1 + (chain == "a norm of itself")]}
     proto, remark = compared(
         CHAINS[chain](), torch.randn(2, 3, WIDTH), plugins=("rmsnorm_node", "gelu_node"), **how_named
     )
     assert (ops(proto)["SimplifiedLayerNormalization"], remark.partition("other ")[0]) == (
-        2 + (chain == "norm, GELU, norm"),
+        2 + (chain in ("norm, GELU, norm", "a norm of itself")),
         "all ",
     )
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import inspect
 import io
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import onnx
 import onnx_ir as ir
+import torch
 
 import hookpatch
 from hookpatch_onnx._export.export import Export, State
 from hookpatch_onnx._model.weights import digests, taken_apart
-from hookpatch_onnx._outside.outside import Outside, Stand
+from hookpatch_onnx._outside.above import Stand
+from hookpatch_onnx._outside.outside import Outside
 from hookpatch_onnx._outside.side import Side, module_of
 from hookpatch_onnx.errors import NodeError
 
@@ -59,7 +61,10 @@ def compare_with_plain(
 def _exported(export: Export, exporter: Callable[..., Any], bound: inspect.BoundArguments) -> Side:
     """Return the plain model."""
     if export.dynamo:
-        return Side(exporter(*bound.args, **bound.kwargs).model, {})
+        program = exporter(*bound.args, **bound.kwargs)
+        nodes = [node for graph in _graph_modules(program.exported_program) for node in graph.graph.nodes]
+        calls = {node.name: [*stack] for node in nodes if (stack := node.meta.get("nn_module_stack"))}
+        return Side(program.model, {}, calls)
     sides: list[Side] = []
 
     def keep(wrapped: Callable[..., None], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -71,6 +76,10 @@ def _exported(export: Export, exporter: Callable[..., Any], bound: inspect.Bound
     with hookpatch.active(patch, scope="task", children="local"):
         exporter(*bound.args, **bound.kwargs)
     return sides[0]
+
+
+def _graph_modules(program: torch.export.ExportedProgram) -> Iterator[torch.fx.GraphModule]:
+    return (part for part in program.graph_module.modules() if isinstance(part, torch.fx.GraphModule))
 
 
 def _stands(export: Export) -> dict[ir.Node, Stand]:

@@ -8,28 +8,15 @@ belongs neither to a walked pair nor to such a module is a difference.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias, final
+from typing import Final, TypeAlias, final
 
 import onnx_ir as ir
 
 from hookpatch_onnx._model.reads import read, subgraphs
-from hookpatch_onnx._outside.side import Side, attribute_bytes, first_name, is_made, module_of, name_of
+from hookpatch_onnx._outside.above import Above, Stand
+from hookpatch_onnx._outside.side import Side, attribute_bytes, is_made, name_of
 
 _Pair: TypeAlias = tuple[ir.Value | None, ir.Value | None]  # a value of the changed model; of the plain model
-
-
-class Stand(NamedTuple):
-    """The part of the plain model for which the nodes of a region stand.
-
-    Attributes:
-        region: the number of the region.
-        module: the name of the module that has the part.
-        is_whole: True if the part is all that the module computes, from its inputs to its outputs.
-    """
-
-    region: int
-    module: str
-    is_whole: bool
 
 
 @final
@@ -50,9 +37,9 @@ class Outside:
     def __init__(
         self, changed: Side, plain: Side, stands: Mapping[ir.Node, Stand], names: Mapping[str, str] | None = None
     ) -> None:
-        self._changed, self._plain, self._stands, self._names = changed, plain, stands, names or {}
-        self._modules: Final = {stand.module for stand in stands.values()}
-        self._casts: Final[set[ir.Node]] = set()  # nodes of the plain model that change nothing
+        self._changed, self._plain, self._stands = changed, plain, stands
+        self._above: Final = Above(plain, stands.values(), names or {})
+        self._identities: Final[set[ir.Node]] = set()  # nodes of the changed model in place of such a cast
         self._values: dict[ir.Value, ir.Value] = {}  # the plain value for each walked value of the changed model
         self._nodes: dict[ir.Node, ir.Node] = {}
         self._paired: set[ir.Node] = set()  # the nodes of the plain model among them
@@ -103,7 +90,10 @@ class Outside:
         waiting = list(pairs)
         while waiting:
             mine, its = waiting.pop()
-            its = its and self._before_cast(its)
+            if its is not None and not _is_by(mine, "Cast"):
+                cast, its = its, self._above.before_cast(its)
+                if its is not cast and mine is not None and _is_by(mine, "Identity"):  # a model returns its input
+                    mine = self._before_identity(mine)
             if mine is None or its is None:
                 if mine is not its:
                     yield f"an input that is left out beside {(mine or its).name}"  # type: ignore[union-attr]  # one is there
@@ -117,26 +107,12 @@ class Outside:
                 self._values[mine] = its
                 yield from self._walk_node(mine, its, waiting)
 
-    def _before_cast(self, value: ir.Value) -> ir.Value:
-        """Return the input of a cast that casts to the same dtype, in a module with a node of a plugin.
-
-        ``x.to(torch.float32)`` returns x itself, so in TorchScript's graph all later users of x read the cast.
-        """
+    def _before_identity(self, value: ir.Value) -> ir.Value | None:
+        """Return the input of an Identity that stands for a cast left out."""
         node = value.producer()
-        while node is not None and node.op_type == "Cast" and self._is_replaced(node):
-            source = node.inputs[0]
-            if source is None or source.dtype != value.dtype:
-                break
-            self._casts.add(node)
-            value, node = source, source.producer()
-        return value
-
-    def _is_replaced(self, node: ir.Node) -> bool:
-        return self._is_in(node, self._modules)
-
-    def _is_in(self, node: ir.Node, modules: Iterable[str]) -> bool:
-        name = f"{first_name(module_of(node), self._names)}."
-        return any(name.startswith(f"{module}." if module else "") for module in modules)
+        assert node is not None
+        self._identities.add(node)
+        return node.inputs[0]
 
     def _walk_node(self, mine: ir.Value, its: ir.Value, waiting: list[_Pair]) -> Iterator[str]:
         node, plain = mine.producer(), its.producer()
@@ -168,7 +144,7 @@ class Outside:
         tops = [self._values[value] for node in together for value in node.outputs if value in self._values]
         self._tops.extend(tops)
         computed = {value for node in together for value in node.outputs}
-        above = list(dict.fromkeys(self._above(tops, self._stands[made])))
+        above = [value for value, _ in self._above.inputs(tops, self._stands[made])]
         values = [value for value in dict.fromkeys(read(together)) if value not in computed]
         values = [value for value in values if self._changed.content(value) is None]
         for value in values:
@@ -177,8 +153,9 @@ class Outside:
             elif self._values[value] not in above:
                 yield f"{name_of(made)} reads {value.name}"
         is_whole, found = self._stands[made].is_whole, [self._values.get(value) for value in values]
-        for unread in [value for value in above if is_whole and value not in found and None not in found]:
-            yield f"{name_of(made)} does not read {unread.name}"
+        if is_whole and None not in found:
+            rest = self._above.inputs(tops, self._stands[made], found)
+            yield from (f"{name_of(made)} does not read {value.name}" for value, is_read in rest if is_read)
 
     def _together(self, made: ir.Node) -> Iterator[ir.Node]:
         """Yield a node of a plugin, and the nodes of the same region before it."""
@@ -205,7 +182,7 @@ class Outside:
 
         def unlikely(candidate: ir.Value) -> tuple[bool, bool]:
             node = candidate.producer()
-            is_likely = stand is not None and node is not None and self._is_in(node, (stand.module,))
+            is_likely = stand is not None and node is not None and self._above.is_in(node, (stand.module,))
             return candidate.name != value.name, not is_likely
 
         by_name = sorted(above, key=unlikely)
@@ -218,48 +195,38 @@ class Outside:
             first = differences if candidate is by_name[0] else first
         yield from first
 
-    def _above(self, tops: Sequence[ir.Value], stand: Stand) -> Iterator[ir.Value]:
-        """Yield the values of the plain model that can be inputs of the part with these outputs."""
-        waiting, queued = list(tops), set(tops)
-        while waiting:
-            node = waiting.pop(0).producer()
-            for value in read([node]) if node is not None else ():
-                if value in queued or self._plain.content(value) is not None:
-                    continue
-                queued.add(value)
-                producer = value.producer()
-                is_inside = producer is not None and self._is_in(producer, (stand.module,))
-                if is_inside:
-                    waiting.append(value)
-                if not (is_inside and stand.is_whole):
-                    yield self._before_cast(value)
-
     def _unpaired(self) -> Iterator[str]:
         """Yield the nodes that only one of the models has."""
         absorbed = self._absorbed()
         for node in self._plain.nodes():
-            if node not in self._paired and not (node in absorbed and self._is_replaced(node)):
+            if node not in self._paired and not (node in absorbed and self._above.is_replaced(node)):
                 yield f"{name_of(node)} is missing"
         for node in self._changed.nodes():
-            if node not in self._nodes and not is_made(node):
+            if node not in self._nodes and node not in self._identities and not is_made(node):
                 yield f"{name_of(node)} is new"
 
     def _absorbed(self) -> set[ir.Node]:
         """Return the nodes of the plain model for which nodes of plugins stand."""
         ends, waiting = set(self._values.values()) - set(self._tops), list(self._tops)
-        absorbed = set(self._casts)
+        absorbed: set[ir.Node] = set()
         while waiting:
             value = waiting.pop()
             node = value.producer()
             if node is not None and node not in absorbed and value not in ends:
                 absorbed.add(node)
                 waiting += read([node])
-        return absorbed
+        return absorbed | self._above.casts
 
 
 def _given_name(value: ir.Value) -> str:
     """Return the name of an input or output; empty for a number, which TorchScript's exporter gives by itself."""
     return "" if (value.name or "").isdecimal() else str(value.name)
+
+
+def _is_by(value: ir.Value | None, op_type: str) -> bool:
+    """Return True if a node with this operator computes a value."""
+    node = None if value is None else value.producer()
+    return node is not None and node.op_type == op_type
 
 
 def _form(node: ir.Node) -> tuple[object, ...]:

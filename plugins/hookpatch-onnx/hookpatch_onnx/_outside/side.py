@@ -6,12 +6,15 @@ import ast
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Final, TypeAlias, final
 
 import onnx_ir as ir
 
 from hookpatch_onnx._model.metadata import MADE_BY
 from hookpatch_onnx._model.reads import graphs
+
+_SCOPES: Final = "pkg.torch.onnx.name_scopes"
 
 Content: TypeAlias = tuple[str, tuple[str, ...], bytes]  # dtype, shape, hash of the data
 
@@ -23,12 +26,17 @@ class Side:
     Args:
         model: the model.
         digests: the hash of each weight whose data is not in the model, by the weight's name.
+        calls: for each node of torch's program, a key for each call of a module around the node, the outermost first.
     """
 
-    def __init__(self, model: ir.Model, digests: Mapping[str, bytes]) -> None:
+    def __init__(
+        self, model: ir.Model, digests: Mapping[str, bytes], calls: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
         self.model: Final = model
         self._digests: Final = digests
+        self._calls: Final = calls or {}
         self._contents: Final[dict[ir.Value, Content | None]] = {}
+        self._has_scopes: Final = any(_SCOPES in node.metadata_props for node in model.graph)
 
     def nodes(self) -> Iterator[ir.Node]:
         """Yield the nodes of the model and of all graphs in nodes, without constants."""
@@ -40,6 +48,36 @@ class Side:
         if value not in self._contents:
             self._contents[value] = self._content(value)
         return self._contents[value]
+
+    def module_of(self, node: ir.Node) -> str:
+        """Return the name of the module that a node comes from; for a node of torch's optimizer by its neighbours."""
+        if not self._has_scopes or _SCOPES in node.metadata_props:
+            return module_of(node)
+        makers = [value.producer() for value in node.inputs if value is not None]
+        before = {module_of(maker) for maker in makers if maker is not None and _SCOPES in maker.metadata_props}
+        users = [user for value in node.outputs for user in value.consumers() if _SCOPES in user.metadata_props]
+        after = dict.fromkeys(module_of(user) for user in users)
+        return next((module for module in after if module in before), next(iter(after), ""))
+
+    def call_of(self, node: ir.Node, module: str, names: Mapping[str, str]) -> str | None:
+        """Return a key for the call of a module that a node comes from; None if unknown."""
+        if (scopes := node.metadata_props.get(_SCOPES)) is not None:
+            *paths, name = ast.literal_eval(scopes)
+            keys = self._calls.get(name, ())
+            return dict(zip(map(partial(first_name, names=names), paths), keys, strict=False)).get(module)
+        parts = module_of(node).split(".")
+        prefixes = [".".join(parts[: end + 1]) for end in range(len(parts))] if parts != [""] else []
+        return next((prefix for prefix in prefixes if first_name(prefix, names) == module), None)
+
+    @cached_property
+    def fixed(self) -> set[ir.Value]:
+        """The values computed from constants alone."""
+        fixed: set[ir.Value] = set()
+        for node in self.model.graph:
+            values = [value for value in node.inputs if value is not None]
+            if values and all(value in fixed or self.content(value) is not None for value in values):
+                fixed.update(node.outputs)
+        return fixed
 
     def _content(self, value: ir.Value) -> Content | None:
         producer = value.producer()
@@ -76,7 +114,7 @@ def is_made(node: ir.Node) -> bool:
 
 def module_of(node: ir.Node) -> str:
     """Return the name of the module that a node comes from: by torch's metadata, or by the name of the node."""
-    if (scopes := node.metadata_props.get("pkg.torch.onnx.name_scopes")) is not None:
+    if (scopes := node.metadata_props.get(_SCOPES)) is not None:
         names = ["", *ast.literal_eval(scopes)]
         return str(names[-1] if is_made(node) else names[-2])  # the last name is that of torch's own node
     path: list[str] = []
