@@ -267,6 +267,23 @@ class Net(nn.Module):
             "+            print('shape', file=sys.stderr)",
         ],
     ),
+    "an empty list of tensors, of which the length alone is read": (
+        """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    @torch.jit.ignore
+    def keep(self, x):
+        self.seen.append(x.detach())
+
+    def forward(self, x):
+        return x + len(self.seen)
+""",
+        (torch.ones(2),),
+        ["+    seen: List[Tensor]", "+"],
+    ),
     "an empty list as an attribute": (
         """
 class Net(nn.Module):

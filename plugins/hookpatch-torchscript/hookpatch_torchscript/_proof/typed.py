@@ -188,7 +188,8 @@ def of_attribute(site: Site) -> Iterator[Change]:
     if value is None:
         annotations = [f"Optional[{element}]" for element in dict.fromkeys([*assigned, *ELEMENTS])]
     elif isinstance(value, list):
-        annotations = [f"List[{element}]" for element in ("int", *ELEMENTS)]
+        elements = dict.fromkeys([*_appended(site, owner, site.attribute), "int", *ELEMENTS])
+        annotations = [f"List[{element}]" for element in elements]
     else:
         annotations = [f"Dict[str, {element}]" for element in ELEMENTS]
     first = owner.body[0]
@@ -198,6 +199,18 @@ def of_attribute(site: Site) -> Iterator[Change]:
     for annotation in annotations:
         insertion = site.lines_at(line, anchor.col_offset, f"{site.attribute}: {annotation}", "")
         yield Change((insertion,), annotations={site.attribute: eval(annotation, dict(TYPES))})
+
+
+def _appended(site: Site, owner: ast.ClassDef, attribute: str) -> Iterator[str]:
+    """Yield the types of what the class appends to a list; of an expression of unknown type a tensor is likely."""
+    observed = site.observe(site.function)
+    for node in ast.walk(owner):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == f"self.{attribute}.append" and len(node.args) == 1:
+            value = node.args[0]
+            if isinstance(value, ast.Constant):
+                yield type_of(value.value) or "Tensor"
+            else:
+                yield observed.names.get(value.id, "Tensor") if isinstance(value, ast.Name) else "Tensor"
 
 
 def _assigned(site: Site, owner: ast.ClassDef, attribute: str) -> Iterator[str]:
