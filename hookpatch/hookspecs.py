@@ -41,11 +41,15 @@ def hookpatch_changed(sites: Sequence[Site]) -> None:
 
 
 @hookspec
-def hookpatch_report() -> Iterable[str]:  # type: ignore[empty-body]  # a hook's declaration has none
+def hookpatch_report(patches: Sequence[Patch]) -> Iterable[str]:  # type: ignore[empty-body]  # as above
     """Yield lines for the report: what the plugin's patches have done in this process until now.
 
     Called for each report that has a patch of the plugin, also after the end of its session; the lines are printed
     below the first of these patches, as *notes*.
+
+    Args:
+        patches: the plugin's patches in the report, of one session or of several; leave it out if not needed. A patch's
+            ``change`` is the wrapper that the plugin has given.
     """
 
 

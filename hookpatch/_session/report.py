@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
 from hookpatch._bootstrap import environment, imports
 from hookpatch._bootstrap.interrupts import is_of_code
+from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.process_end import call_guarded, raised, text_of
 from hookpatch._session.ledger import Entry, State, compare
 from hookpatch._session.stale import note_caches, note_kept, note_stale
@@ -169,24 +170,29 @@ def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
         note_kept([entry for entry in entries if entry.former])
         for entry in applied:
             entry.differing = () if entry.applied is None else entry.applied.differences()
-    first = {entry.request.home: entry for entry in reversed(entries)}
-    return Report(tuple(_patch_report(entry, first.get(entry.request.home) is entry) for entry in entries))
+    by_home: dict[str | None, list[Entry]] = {}
+    for entry in entries:
+        by_home.setdefault(entry.request.home, []).append(entry)
+    firsts = {of_home[0]: of_home for home, of_home in by_home.items() if home is not None}
+    return Report(tuple(_patch_report(entry, firsts.get(entry, ())) for entry in entries))
 
 
-def _patch_report(entry: Entry, is_first: bool) -> PatchReport:
+def _patch_report(entry: Entry, of_home: Sequence[Entry]) -> PatchReport:
+    """Return the report of a patch; ``of_home``: all entries of its plugin for the first of them, none for others."""
     request, calls = entry.request, None if entry.tally is None else entry.tally.calls
     of_request = {name: getattr(request, name) for name in ("plugin", "distribution", "stays")}
     of_patch = {name: getattr(request.patch, name) for name in _OF_PATCH}
     of_entry = {name: getattr(entry, name) for name in _OF_ENTRY}
     of_entry |= {"warnings": entry.doubts, "reason": entry.explanation}
-    notes = _notes(request.home) if is_first and request.home is not None else ()
+    patches = [entry.request.patch for entry in of_home]
+    notes = _notes(request.home, patches) if patches and request.home is not None else ()
     return PatchReport(target=request.patch.address, calls=calls, notes=notes, **of_request, **of_patch, **of_entry)
 
 
-def _notes(home: str) -> tuple[str, ...]:
+def _notes(home: str, patches: Sequence[Patch]) -> tuple[str, ...]:
     """Return the plugin's notes on its patches. An error of the plugin becomes a note: no report fails by the error."""
     try:
-        texts = call_guarded(_texts_of, home)
+        texts = call_guarded(_texts_of, home, patches)
     except (Exception, KeyboardInterrupt) as error:
         if not is_of_code(error):
             raise
@@ -194,6 +200,9 @@ def _notes(home: str) -> tuple[str, ...]:
     return tuple(one_line(line) for text in texts for line in text.splitlines())
 
 
-def _texts_of(home: str) -> list[str]:
-    texts: Any = getattr(imports.loaded(home), "hookpatch_report", tuple)()
+def _texts_of(home: str, patches: Sequence[Patch]) -> list[str]:
+    report: Any = getattr(imports.loaded(home), "hookpatch_report", tuple)
+    code = getattr(report, "__code__", None)
+    takes_patches = code is not None and "patches" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    texts: Any = report(patches=tuple(patches)) if takes_patches else report()
     return [*map(str, (texts,) if isinstance(texts, (str, bytes)) else texts)]

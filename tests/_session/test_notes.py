@@ -61,6 +61,20 @@ def test_lines_stand_at_the_first_patch_of_the_plugin(vendor: ModuleType) -> Non
     assert [patch["notes"] for patch in process["patches"]] == [[], ["2 calls were counted", "none was slow"], []]
 
 
+def test_a_plugin_gets_its_patches_of_the_report(
+    make_distribution: Callable[..., Path], make_module: Callable[[str, str], ModuleType]
+) -> None:
+    """A plugin that takes ``patches`` can say what was done in the sessions of the report alone."""
+    source = PLUGIN.replace("SIGNATURE", "patches").replace(
+        "{len(made)}", "{[p.address for p in patches if p.change is count]}"
+    )
+    make_distribution("asking", plugins={"asking": "asking"}, modules={"asking": source})
+    make_module("vendor", "def f(): pass\ndef g(): pass\n")
+    own = hookpatch.wrap("vendor:f", lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs))
+    with hookpatch.active(own, "asking") as session:
+        assert session.report().patches[1].notes[0] == "['vendor:f', 'vendor:g'] calls were counted"
+
+
 def test_a_plugin_that_fails_there_fails_no_report(vendor: ModuleType) -> None:
     """The error is the note."""
     with hookpatch.active("counter") as session:

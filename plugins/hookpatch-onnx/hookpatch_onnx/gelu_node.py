@@ -56,7 +56,7 @@ def mark_gelus(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
 
 
 def _forward(export: Export, name: str) -> Callable[..., Any]:
-    from hookpatch_onnx._export.region import Region, run_marked
+    from hookpatch_onnx._export.region import Region, is_in_operator, run_marked
     from hookpatch_onnx._nodes.gelu import refuted
 
     def build(place: Any) -> Sequence[Any]:
@@ -65,6 +65,8 @@ def _forward(export: Export, name: str) -> Callable[..., Any]:
         return [y]
 
     def forward(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if is_in_operator():
+            return wrapped(*args, **kwargs)
         return run_marked(export, Region(NAME, name, build, True, refuted, name), wrapped, args, kwargs)
 
     return forward
@@ -74,10 +76,12 @@ def _forward(export: Export, name: str) -> Callable[..., Any]:
 def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
     """Take part in each call of torch.onnx.export."""
     why = "torch exports the GELU of transformers as the eight nodes of its formula"
-    yield during_export(partial(mark_gelus, options=options), why, "https://github.com/pytorch/pytorch/issues/105299")
+    yield during_export(
+        NAME, partial(mark_gelus, options=options), why, "https://github.com/pytorch/pytorch/issues/105299"
+    )
 
 
 @hookpatch.hookimpl
-def hookpatch_report() -> list[str]:
+def hookpatch_report(patches: Sequence[hookpatch.Patch]) -> list[str]:
     """Return a line for each export: how many GELUs became nodes, and the names of the others."""
-    return receipts_of(NAME)
+    return receipts_of(patches)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -113,10 +113,12 @@ def _is_class(value: object) -> bool:
 
 
 def _forward(export: Export, part: str, domain: str, name: str) -> Callable[..., Any]:
-    from hookpatch_onnx._export.region import Region, run_marked
+    from hookpatch_onnx._export.region import Region, is_in_operator, run_marked
     from hookpatch_onnx._nodes.function import put_function
 
     def forward(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if is_in_operator():
+            return wrapped(*args, **kwargs)
         label = _part(part, instance)
         weights = [own for own, _ in [*instance.named_parameters(), *instance.named_buffers()]]
         build = partial(put_function, domain=domain, name=name, part=label, weights=weights)
@@ -130,10 +132,10 @@ def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
     """Take part in each call of torch.onnx.export."""
     why = "the nodes of a class are scattered over the graph, and no tool can tell them from the rest"
     upstream = "https://github.com/pytorch/pytorch/issues/154319"
-    yield during_export(partial(mark_modules, options=options), why, upstream)
+    yield during_export(NAME, partial(mark_modules, options=options), why, upstream)
 
 
 @hookpatch.hookimpl
-def hookpatch_report() -> list[str]:
+def hookpatch_report(patches: Sequence[hookpatch.Patch]) -> list[str]:
     """Return a line for each export: how many instances became nodes, and the names of the others."""
-    return receipts_of(NAME)
+    return receipts_of(patches)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -70,11 +70,13 @@ def _forward(export: Export, options: Options, name: str, norms: Any) -> Callabl
     import torch
 
     from hookpatch_onnx._export.proofs import untraced
-    from hookpatch_onnx._export.region import Region, run_marked
+    from hookpatch_onnx._export.region import Region, is_in_operator, run_marked
     from hookpatch_onnx._nodes.rmsnorm import refuted
     from hookpatch_onnx._nodes.rmsnorm_nodes import put_norm, takes_weight
 
     def forward(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if is_in_operator():
+            return wrapped(*args, **kwargs)
         arguments: list[Any] = [arg for arg in (*args, *kwargs.values()) if arg is not None]
         if len(arguments) != 1 or (norm := norms.get(getattr(arguments[0], "dtype", None))) is None:
             return wrapped(*args, **kwargs)  # a call with a gate, say, computes other results
@@ -100,10 +102,12 @@ def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
     """Take part in each call of torch.onnx.export."""
     why = "an RMSNorm is exported as seven nodes, and each node gets its own quantizer"
     # The change of torch is for torch's own rms_norm, at opset 23.
-    yield during_export(partial(mark_norms, options=options), why, "https://github.com/pytorch/pytorch/pull/159377")
+    yield during_export(
+        NAME, partial(mark_norms, options=options), why, "https://github.com/pytorch/pytorch/pull/159377"
+    )
 
 
 @hookpatch.hookimpl
-def hookpatch_report() -> list[str]:
+def hookpatch_report(patches: Sequence[hookpatch.Patch]) -> list[str]:
     """Return a line for each export: how many norms became nodes, and the names of the others."""
-    return receipts_of(NAME)
+    return receipts_of(patches)

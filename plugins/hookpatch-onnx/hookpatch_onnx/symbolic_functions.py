@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -72,10 +72,10 @@ def hookpatch_patches() -> Iterator[hookpatch.Patch]:
     """Take part in each call of torch.onnx.export."""
     why = "with dynamo=True torch drops what symbolic declares, in silence"
     upstream = "no issue is known: torch has custom_translation_table= for operators, and nothing for functions"
-    yield during_export(mark_functions, why, upstream)
+    yield during_export(NAME, mark_functions, why, upstream)
 
 
 @hookpatch.hookimpl
-def hookpatch_report() -> list[str]:
+def hookpatch_report(patches: Sequence[hookpatch.Patch]) -> list[str]:
     """Return a line for each export: how many calls became nodes."""
-    return receipts_of(NAME)
+    return receipts_of(patches)

@@ -122,6 +122,35 @@ def test_single_numbers_are_constants_unless_they_are_weights() -> None:
     numpy.testing.assert_allclose(ran(model, x)[0], net(x).detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
+class Swish(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.sigmoid() * x
+
+
+class Changing(torch.nn.Module):
+    """Changes the result of a Swish in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.swish = torch.nn.Linear(8, 8), Swish()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.swish(self.linear(x))
+        y[1:] -= 1
+        return y
+
+
+@pytest.mark.parametrize("how", ["dynamo 20", "torchscript 17"])
+def test_the_result_of_a_node_may_be_changed_in_place(how: str) -> None:
+    """Torch refuses in-place changes of a view that a function with marks returns."""
+    torch.manual_seed(0)
+    net, x = Changing().eval(), torch.randn(3, 8)
+    with hookpatch.active("onnx_function", options=asked(f"acme::Swish={__name__}:Swish")):
+        model = exported(net, x, **EXPORTS[how])
+    assert ops(model)["acme::Swish"] == 1
+    numpy.testing.assert_allclose(ran(model, x)[0], net(x).detach().numpy(), atol=1e-6)
+
+
 def test_half_precision_runs_too() -> None:
     """The body holds all nodes of torch, casts included."""
     torch.manual_seed(0)

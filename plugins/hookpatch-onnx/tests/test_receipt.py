@@ -94,13 +94,14 @@ class Norms(torch.nn.Module):
         )
 
 
+NOT_CALLED = "was not called by its forward, or only in a branch or loop of torch.cond and the like"
 LEFT = {
     "biased": "has more than one weight: weight, bias",
     "buffered": "has its weight in a buffer: weight",
     "wide": "has a weight of shape (1, 1, 8)",
     "clamped": "differs from the formula",
-    "past": "was not called by its forward",
-    "idle": "was not called by its forward",
+    "past": NOT_CALLED,
+    "idle": NOT_CALLED,
     "the model": "is written out there",
 }
 
@@ -268,6 +269,18 @@ class Batched(torch.nn.Module):
         return torch.vmap(self.norm)(x)
 
 
+class Branched(torch.nn.Module):
+    """Calls the norm in a branch alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = Norm()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = torch.cond(x.sum() > 0, lambda y: self.norm(y), lambda y: y * 2, (x,))
+        return result
+
+
 class Traceable(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -286,7 +299,8 @@ def _traced() -> torch.nn.Module:
 
 CALLED: dict[str, tuple[Any, str, list[str]]] = {
     "torch.vmap": (Batched, "norm is called by torch.vmap or torch.func", [*EXPORTS]),
-    # Plain TorchScript exports no module that was traced before.
+    # Plain TorchScript exports no branch, and no module that was traced before.
+    "torch.cond": (Branched, f"norm {NOT_CALLED}, the model is written out there", ["dynamo"]),
     "traced before": (_traced, "0 is written out there", ["dynamo"]),
 }
 
@@ -300,7 +314,8 @@ def test_a_norm_called_in_another_way_is_named(name: str, how: str) -> None:
     with hookpatch.active("rmsnorm_node") as session:
         proto = exported(net, x, **EXPORTS[how])
     *_, note = notes(session)
-    assert note.startswith(f"0 of 1 norm-like parts became nodes; 1 not: {why}")
+    count = 1 + why.count(", the")
+    assert note.startswith(f"0 of {count} norm-like parts became nodes; {count} not: {why}")
     with torch.no_grad():
         numpy.testing.assert_allclose(ran(proto, x)[0], net(x).numpy(), rtol=1e-5, atol=1e-5)
 
@@ -321,3 +336,17 @@ def test_classes_without_a_node_are_named() -> None:
         "xml.sax.saxutils:XMLFilterBase has no instance: its module was not imported",
     ):
         assert reason in note
+
+
+def test_a_report_has_the_receipts_of_its_own_session() -> None:
+    """Two sessions of one process, one of them inside of the other: an export is in the reports of open sessions."""
+    net, x = Norm().eval(), torch.randn(2, WIDTH)
+    strict = {"rmsnorm_node": {"strict": True}}
+    with hookpatch.active("rmsnorm_node") as first:
+        exported(net, x, **EXPORTS["torchscript"])
+    with hookpatch.active("rmsnorm_node") as outer, hookpatch.active("gelu_node") as inner:
+        exported(torch.nn.ReLU(), x, **EXPORTS["torchscript"])
+    with hookpatch.active("rmsnorm_node", options=strict) as idle:
+        assert notes(idle) == []
+    counts = [[note.partition(" became")[0] for note in notes(session)] for session in (first, outer, inner)]
+    assert counts == [["1 of 1 norm-like parts"], ["0 of 0 norm-like parts"], ["0 of 0 tanh-approximated GELUs"]]

@@ -22,12 +22,13 @@ _running: Final[ContextVar[Export | None]] = ContextVar("hookpatch_onnx", defaul
 _is_plain: Final[ContextVar[bool]] = ContextVar("hookpatch_onnx_plain", default=False)
 
 
-def during_export(marking: Marking, why: str, upstream: str) -> hookpatch.Patch:
+def during_export(plugin: str, marking: Marking, why: str, upstream: str) -> hookpatch.Patch:
     """Return the patch that applies the patches of ``marking(export)`` while ``torch.onnx.export`` runs.
 
     These patches hold in the calling thread alone.
 
     Args:
+        plugin: the plugin's name.
         marking: takes the ``Export``, returns the patches of the plugin.
         why: what is wrong without the plugin, in a line.
         upstream: the related issue or change of torch, or why none is known.
@@ -37,12 +38,14 @@ def during_export(marking: Marking, why: str, upstream: str) -> hookpatch.Patch:
         if _is_plain.get():
             return wrapped(*args, **kwargs)
         if (running := _running.get()) is not None:  # another plugin's patch has begun the export
+            running.keepers.append((plugin, export))
             with _patched(marking(running)):
                 return wrapped(*args, **kwargs)
         from hookpatch_onnx._export.exporters import exporter_patches  # imports torch, which is imported by now
 
         arguments = inspect.signature(wrapped).bind_partial(*args, **kwargs).arguments
         with _begun(arguments) as running:
+            running.keepers.append((plugin, export))
             with _patched([*exporter_patches(running), *marking(running)]):
                 result = wrapped(*args, **kwargs)
             if running.finished is not None:
@@ -81,7 +84,9 @@ def _begun(arguments: dict[str, Any]) -> Iterator[Export]:
     token = _running.set(running)
     try:
         yield running
-        keep(running.receipts.values())
+        for plugin, wrapper in running.keepers:
+            if plugin in running.receipts:
+                keep(running.receipts[plugin], wrapper)
     except Exception as error:
         if running.refusal is None or running.refusal is error:
             raise

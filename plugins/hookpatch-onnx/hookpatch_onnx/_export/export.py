@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
-from hookpatch_onnx._export.receipt import Receipt
+from hookpatch_onnx._export.receipt import Receipt, Wrapper
 from hookpatch_onnx.errors import CapturedWarning, NodeError
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class Export:
         regions: the marked parts of the model by number, see ``region.py``.
         wanted: the plugins that have found parts to replace.
         receipts: the account of each plugin that gives one, by its name.
+        keepers: each plugin with the wrapper of its patch of ``torch.onnx.export``, which keeps the receipt.
         refuted: why the node of a region would compute something else, by the number of the region; see ``proofs.py``.
         made: the number of the region for each node that a plugin has made.
         digests: the hash of each weight that is not in the finished model, by name.
@@ -76,6 +77,7 @@ class Export:
         self.regions: Final[dict[int, Any]] = {}
         self.wanted: Final[set[str]] = set()
         self.receipts: Final[dict[str, Receipt]] = {}
+        self.keepers: Final[list[tuple[str, Wrapper]]] = []
         self.refuted: Final[dict[int, str]] = {}
         self.made: Final[dict[ir.Node, int]] = {}
         self.digests: Mapping[str, bytes] = {}

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from weakref import WeakKeyDictionary
 
+import hookpatch
 from hookpatch_onnx.errors import NodeError
 
 if TYPE_CHECKING:
     import onnx_ir as ir  # imports numpy
 
+Wrapper: TypeAlias = Callable[..., Any]
 Find: TypeAlias = Callable[["ir.Model"], Mapping[str, str]]  # the parts left in a model, each with the reason
 
+_NOT_CALLED: Final = "was not called by its forward, or only in a branch or loop of torch.cond and the like"
 _MOST: Final = 3  # parts named; the others are counted
 
 
@@ -57,7 +61,7 @@ class Receipt:
             NodeError: a part is left, and the plugin is strict.
         """
         accounted = {*self.made, *self.missed}
-        self.miss({part: "was not called by its forward" for part in self.marked if part not in accounted})
+        self.miss({part: _NOT_CALLED for part in self.marked if part not in accounted})
         if self.find is not None:
             self.miss(self.find(model))
         if self.is_strict and self.missed:
@@ -75,21 +79,21 @@ class Receipt:
         return "; ".join([f"{node_count} of {node_count + missed_count} {self.kind} became nodes{tail}", *self.remarks])
 
 
-_receipts: Final[dict[str, list[str]]] = {}  # of the process, by plugin
+_receipts: Final[WeakKeyDictionary[Wrapper, list[str]]] = WeakKeyDictionary()  # by the wrapper of a plugin's patch
 _KEPT: Final = 20  # a program may export without end
 
 
-def keep(receipts: Iterable[Receipt]) -> None:
-    """Keep the receipts of an export for the report."""
-    for receipt in receipts:
-        texts = _receipts.setdefault(receipt.plugin, [])
-        texts.append(str(receipt))
-        del texts[:-_KEPT]
+def keep(receipt: Receipt, wrapper: Wrapper) -> None:
+    """Keep the receipt of an export for the reports on a patch of torch.onnx.export, which has this wrapper."""
+    texts = _receipts.setdefault(wrapper, [])
+    texts.append(str(receipt))
+    del texts[:-_KEPT]
 
 
-def receipts_of(plugin: str) -> list[str]:
-    """Return the receipts of a plugin, a line for each export, the last twenty."""
-    return list(_receipts.get(plugin, ()))
+def receipts_of(patches: Iterable[hookpatch.Patch]) -> list[str]:
+    """Return the receipts of patches, a line for each export, the last twenty of each session."""
+    wrappers = dict.fromkeys(patch.change for patch in patches)
+    return [text for wrapper in wrappers for text in _receipts.get(wrapper, ())]
 
 
 def inlined(functions: str, otherwise: str) -> str:

@@ -107,6 +107,11 @@ def run_marked(
     return marked_outputs[0] if isinstance(result, torch.Tensor) else type(result)(marked_outputs)
 
 
+def is_in_operator() -> bool:
+    """Return True in a branch or the body of torch.cond and the like, which torch.compile captures without marks."""
+    return torch.compiler.is_dynamo_compiling()
+
+
 def note_refuted(export: Export, number: int) -> None:
     """Note in the receipt that a region stays as it is."""
     region = export.regions[number]
@@ -143,7 +148,7 @@ end_mark.register_fake(lambda inputs, outputs, region: [torch.empty_like(output)
 class _Begin(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, region: int, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(tensor.view_as(tensor) for tensor in inputs)
+        return tuple(tensor.detach() for tensor in inputs)  # no view, so a caller may change the tensor in place
 
     @staticmethod
     def symbolic(g: Any, region: int, *inputs: Any) -> Any:
@@ -153,7 +158,7 @@ class _Begin(torch.autograd.Function):
 class _End(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, region: int, begin_count: int, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(value.view_as(value) for value in values[begin_count:])
+        return tuple(value.detach() for value in values[begin_count:])
 
     @staticmethod
     def symbolic(g: Any, region: int, begin_count: int, *values: Any) -> Any:

@@ -156,5 +156,5 @@ def _number(value: ir.Value | None) -> float | None:
 def _part(node: ir.Node) -> str:
     """Return the module that a node comes from: by torch's metadata, or by the name from TorchScript's exporter."""
     if (scopes := node.metadata_props.get("pkg.torch.onnx.name_scopes")) is not None:
-        return str(ast.literal_eval(scopes)[-2]) or "the model"
+        return str(["", *ast.literal_eval(scopes)][-2]) or "the model"  # in a branch only the name of the node
     return (node.name or "").strip("/").rpartition("/")[0].replace("/", ".") or "the model"
