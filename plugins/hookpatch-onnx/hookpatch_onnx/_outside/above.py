@@ -60,8 +60,9 @@ class Above:
         return value
 
     def is_replaced(self, node: ir.Node) -> bool:
-        """Return True if a node comes from a module with a node of a plugin."""
-        return self.is_in(node, self._modules)
+        """Return True if a node comes from a module with a node of a plugin, or is a name for a shared weight."""
+        is_weight = node.op_type == "Identity" and set(node.outputs) <= self._plain.fixed  # by TorchScript's exporter
+        return is_weight or self.is_in(node, self._modules)
 
     def is_in(self, node: ir.Node, modules: Iterable[str]) -> bool:
         """Return True if a node comes from one of some modules, or from a module inside."""
