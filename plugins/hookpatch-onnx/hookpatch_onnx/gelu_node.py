@@ -56,7 +56,7 @@ def mark_gelus(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
 
 
 def _forward(export: Export, name: str) -> Callable[..., Any]:
-    from hookpatch_onnx._export.region import Region, is_in_operator, run_marked
+    from hookpatch_onnx._export.region import Region, is_in_operator, run_marked, tensors_in
     from hookpatch_onnx._nodes.gelu import refuted
 
     def build(place: Any) -> Sequence[Any]:
@@ -65,8 +65,8 @@ def _forward(export: Export, name: str) -> Callable[..., Any]:
         return [y]
 
     def forward(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if is_in_operator():
-            return wrapped(*args, **kwargs)
+        if is_in_operator() or len(tensors_in(args, kwargs)) != 1:
+            return wrapped(*args, **kwargs)  # a call with a bias, say, computes other results
         return run_marked(export, Region(NAME, name, build, True, refuted, name), wrapped, args, kwargs)
 
     return forward

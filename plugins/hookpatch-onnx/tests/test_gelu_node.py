@@ -119,6 +119,46 @@ def test_a_class_outside_of_the_registry_is_found() -> None:
     numpy.testing.assert_allclose(ran(model, x)[0], net(x).detach().numpy(), rtol=1e-5, atol=2e-6)
 
 
+class Flexible(Mine):
+    """A GELU that also takes a bias, and on demand returns its input, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.returns_both = False
+
+    def forward(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> Any:
+        y = super().forward(x if bias is None else x + bias)
+        return (x, y) if self.returns_both else y
+
+
+class CallsInSeveralWays(torch.nn.Module):
+    """Calls a GELU with one tensor, with two, by keyword, and for two results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.act, self.bias = Flexible(), torch.nn.Parameter(torch.randn(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.act(x * 2) + self.act(x, self.bias) + self.act(x=x, bias=None) + self.act(bias=self.bias, x=x * 3)
+        self.act.returns_both = True
+        both = self.act(x * 4)
+        self.act.returns_both = False
+        return y + sum(both)
+
+
+@pytest.mark.parametrize("how", EXPORTS)
+def test_a_call_in_another_way_stays_as_it_is(how: str) -> None:
+    """Only a call with one tensor and one result becomes a node; the receipt names the others."""
+    net, x = CallsInSeveralWays().eval(), torch.randn(2, 8)
+    with hookpatch.active("gelu_node") as session:
+        model = exported(net, x, **EXPORTS[how])
+    assert (ops(model)["Gelu"], ops(model)["Tanh"]) == (2, 3)
+    notes = [note for patch in session.report() for note in patch.notes]
+    assert "act returns something else than one tensor" in notes[-1]
+    with torch.no_grad():
+        numpy.testing.assert_allclose(ran(model, x)[0], net(x).numpy(), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("how", EXPORTS)
 def test_a_gelu_that_is_one_node_already_is_left_alone(how: str) -> None:
     """Torch's own: in a module of transformers, of torch, and as a function."""

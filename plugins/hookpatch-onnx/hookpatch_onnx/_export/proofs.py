@@ -25,8 +25,11 @@ def compare(export: Export, number: int, inputs: Sequence[torch.Tensor], outputs
     region = export.regions[number]
     if region.refute is None:
         return
-    with torch.no_grad():
-        reason = untraced(lambda: region.refute(inputs, outputs))
+    if len(outputs) == 1 and isinstance(outputs[0], torch.Tensor):
+        with torch.no_grad():
+            reason = untraced(lambda: region.refute(inputs, outputs))
+    else:
+        reason = "returns something else than one tensor"
     if reason:
         export.refuted[number] = reason
 

@@ -107,6 +107,11 @@ def run_marked(
     return marked_outputs[0] if isinstance(result, torch.Tensor) else type(result)(marked_outputs)
 
 
+def tensors_in(args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """Return the tensors among the arguments of a call, in order."""
+    return [leaf for leaf in pytree.tree_leaves((tuple(args), kwargs)) if isinstance(leaf, torch.Tensor)]
+
+
 def is_in_operator() -> bool:
     """Return True in a branch or the body of torch.cond and the like, which torch.compile captures without marks."""
     return torch.compiler.is_dynamo_compiling()
