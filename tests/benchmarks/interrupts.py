@@ -80,7 +80,6 @@ def _import_torch() -> None:
 
 def _show(work: Work, results: list[Result]) -> None:
     cells = [f"{result.bad} of {result.points}" for result in results]
-    cells[2:2] = ["not tried"] * (4 - len(cells))
     print("|", " | ".join([work.name, *cells]), "|", flush=True)
     for result in results:
         for problem, places in result.problems.items():
@@ -104,9 +103,8 @@ def main() -> int:
         for work in (*tried, *(() if options.only else OTHERS)):
             # A search for holders runs tens of thousands of lines, most in one loop.
             most = options.most or (2_000 if work.name == "report" else None)
-            results = [sweep(work, "line", most), sweep(work, "opcode", most)]
-            results += [twice(work, options.most or 300)] if work.name not in ("import", "reload") else []
-            results.append(by_alarm(work, options.most or 300))
+            times = options.most or 300
+            results = [sweep(work, "line", most), sweep(work, "opcode", most), twice(work, times), by_alarm(work, times)]
             _show(work, results)
             bad += sum(result.bad for result in results) if work not in OTHERS else 0
     return int(bad > 0)

@@ -168,6 +168,55 @@ def test_report_while_sessions_come_and_go() -> None:
         together(look, *[come_and_go] * 4)
 
 
+# Wrappers with 5,000 contents, which a search for holders goes through.
+HELD: Final = """
+import functools
+def run(): return "run"
+def around(w, i, a, k, **options): return w(*a, **k)
+def around_by_default(w, i, a, k, *, extra=0): return w(*a, **k)
+around_in_part = functools.partial(around, extra=0)
+for number in range(5_000):
+    vars(around)[f"_{number}"] = number
+    around_by_default.__kwdefaults__[f"_{number}"] = number
+    around_in_part.keywords[f"_{number}"] = number
+"""
+
+
+@pytest.mark.parametrize(
+    ("add", "drop", "wrapper"),
+    [
+        pytest.param("setattr(around, name, 0)", "delattr(around, name)", "around", id="a wrapper"),
+        pytest.param("defaults[name] = 0", "del defaults[name]", "around_by_default", id="defaults of a wrapper"),
+        pytest.param("keywords[name] = 0", "del keywords[name]", "around_in_part", id="a partial as wrapper"),
+    ],
+)
+def test_search_while_wrappers_change(make_module: MakeModule, add: str, drop: str, wrapper: str) -> None:
+    """A session opens, reports and closes without an error while another thread changes its wrapper."""
+    m: Any = make_module("changing", HELD)
+    names = {
+        "names": [*map(str, range(50))],
+        "defaults": m.around_by_default.__kwdefaults__,
+        "keywords": m.around_in_part.keywords,
+    }
+    code, stop = "".join(f"for name in names: {act}\n" for act in (add, drop)), Event()
+
+    def change_all_the_time() -> None:
+        while not stop.is_set():
+            exec(code, vars(m), names)
+
+    def look() -> None:
+        try:
+            for _ in range(10):
+                wrap = hookpatch.wrap("changing:run", getattr(m, wrapper), reach="everywhere")
+                with hookpatch.active(wrap, children="local") as session:
+                    assert {patch.state for patch in session.report()} == {"applied"}
+        finally:
+            stop.set()
+
+    with switching_often(5):
+        together(look, change_all_the_time)
+
+
 # --- repeated imports
 
 HOOKED: Final = ("hooked0", "hooked1", "hooked2")

@@ -46,7 +46,7 @@ def _objects_kept_by(holder: Any, is_first: bool) -> Iterator[Any]:
             yield from type.__dict__["__bases__"].__get__(holder)
     elif kind is FunctionType:
         yield from kept_by_function(holder)
-        yield from vars(holder).values()
+        yield from list(vars(holder).values())
         if is_first:
             names = holder.__globals__
             yield from (names[name] for name in names_in(holder.__code__) if name in names)
@@ -64,7 +64,7 @@ def kept_by_function(function: FunctionType) -> Iterator[Any]:
     """Yield the values in the closure and the defaults of a function."""
     yield from chain.from_iterable(map(gc.get_referents, function.__closure__ or ()))  # a cell may be empty
     yield from function.__defaults__ or ()
-    yield from (function.__kwdefaults__ or {}).values()
+    yield from list((function.__kwdefaults__ or {}).values())
 
 
 def globals_used(function: FunctionType) -> dict[str, Any]:

@@ -123,7 +123,7 @@ class _Search:
 
     def weak_places(self, holder: Any, entry: Any) -> Iterator[tuple[str, str]]:
         """Yield the named places of a weak reference, except keys: no code calls the key of a mapping."""
-        if type(holder) is dict and any(key is entry for key in holder):
+        if type(holder) is dict and any(key is entry for key in list(holder)):
             return
         if type(holder) is WeakMethod:  # the WeakMethod holds the weak reference to the function
             for outer in self._referrers.referrers_of(holder):
@@ -145,7 +145,7 @@ class _Search:
             yield from self._in_dict(holder, referent, depth)
         elif issubclass(kind, (list, deque)):
             words, root = self._name(holder, depth)
-            for index, element in enumerate(holder):
+            for index, element in enumerate(list(holder)):
                 if element is referent:
                     yield ItemSlot(holder, index), f"{words}[{index}]", root
         elif issubclass(kind, type):
@@ -212,7 +212,7 @@ class _Search:
         words, root = self._name(holder, depth)
         is_found = False
         for base in mro(type(holder)):
-            for name, member in vars(base).items():
+            for name, member in list(vars(base).items()):
                 if isinstance(member, types.MemberDescriptorType) and AttributeSlot(holder, name).read() is referent:
                     is_found = True
                     yield AttributeSlot(holder, name), f"{words}.{name}", root

@@ -206,7 +206,7 @@ def _words(way: Target, index: int) -> str:
 
 def _keys(holder: Any) -> list[str]:
     """Return the keys to compare with a misspelt key."""
-    return [] if isinstance(holder, MutableSequence) else [key for key in holder if isinstance(key, str)]
+    return [] if isinstance(holder, MutableSequence) else [key for key in list(holder) if isinstance(key, str)]
 
 
 def _names(holder: Any) -> Iterable[str]:
