@@ -104,7 +104,8 @@ def main() -> int:
             # A search for holders runs tens of thousands of lines, most in one loop.
             most = options.most or (2_000 if work.name == "report" else None)
             times = options.most or 300
-            results = [sweep(work, "line", most), sweep(work, "opcode", most), twice(work, times), by_alarm(work, times)]
+            results = [sweep(work, "line", most), sweep(work, "opcode", most)]
+            results += [twice(work, times), by_alarm(work, times)]
             _show(work, results)
             bad += sum(result.bad for result in results) if work not in OTHERS else 0
     return int(bad > 0)
