@@ -33,6 +33,7 @@ class Hearer(NamedTuple):
 
 LIBRARY: Final = "torch"
 hosts: Final[dict[int, Host]] = {}  # of the sessions with plugins, by number
+own: Final[list[Callable[[Sequence[Site]], None]]] = []  # of hookpatch itself, called before the plugins
 hearers: Final[list[Hearer]] = []  # of the built-in plugin, once a patch was changed with torch imported
 
 
@@ -58,10 +59,12 @@ def listening() -> list[tuple[int, Host]]:
 
 def sites_changed(touched: Iterable[Site]) -> list[Exception]:
     """Notify all plugins of changed patches at these sites; return the errors of plugins that fail."""
+    sites = list(set(touched))
+    for update in own:
+        update(sites)
     heard = list(hosts.values())
     if imports.begun(LIBRARY):  # a patch on a part of torch is applied before the import of torch ends
         heard.append(_builtin())
-    sites = list(set(touched)) if heard else []
     return [error for host in heard for error in host.changed(sites)] if sites else []
 
 

@@ -1,14 +1,19 @@
-"""Hookpatch's own patches, for example on torch: applied only while needed."""
+"""Hookpatch's own patches, on torch, on the start of processes and on pydoc: applied only while needed."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterable, Set
+from collections.abc import Callable, Container, Iterable, Sequence, Set
 from functools import cache, partial
-from typing import Final, final
+from typing import Any, Final, final
 
-from hookpatch._bootstrap import interrupts
+from hookpatch._bootstrap import imports, interrupts
+from hookpatch._engine.patch.patch import wrap
+from hookpatch._engine.site.site import Site
+from hookpatch._engine.site.sites import patched
+from hookpatch._engine.site.stand_in import is_proxy
 from hookpatch._engine.site.turn_lock import SiteLock
+from hookpatch._plugins import notify
 from hookpatch._session.ledger import Requested
 from hookpatch._session.session import Session
 
@@ -106,3 +111,34 @@ class OwnPatches:
             if self.sessions.get(target) is session:
                 del self.sessions[target]
         self.update(needed)
+
+
+# --- help() of a wrapped class: pydoc asks `type` for the subclasses, which takes no proxy
+
+_PYDOC: Final = "pydoc"
+_HELP: Final = f"{_PYDOC}:TextDoc.docclass"
+
+
+def _is_proxy_of_class(value: object) -> bool:
+    return is_proxy(value) and isinstance(value, type)
+
+
+def _help_of_class(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
+    documented, *others = args
+    return wrapped(documented.__wrapped__ if _is_proxy_of_class(documented) else documented, *others, **kwargs)
+
+
+def _help_needed() -> set[str]:
+    is_needed = imports.begun(_PYDOC) and any(_is_proxy_of_class(site.value) for site in patched())
+    return {_HELP} if is_needed else set()
+
+
+def _update_help(sites: Sequence[Site]) -> None:
+    if _help.sessions or any(_is_proxy_of_class(site.value) for site in sites):
+        _help.update(_help_needed)
+
+
+_of_help: Final = wrap(_HELP, _help_of_class, why="help() shows a class in place of its proxy", required=False)
+_help: Final = OwnPatches(lambda _: Requested(_of_help, "hookpatch", "hookpatch"), are_listed=False)
+notify.own.append(_update_help)
+imports.listen(_PYDOC, lambda _: _help.update(_help_needed))

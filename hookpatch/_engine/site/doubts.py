@@ -44,9 +44,10 @@ def _doubts_of_slot(patch: Patch, slot: Slot, value: Any) -> tuple[str, ...]:
     if not (patch.is_around_calls and issubclass(type(value), type)):
         return ()
     name = value.__name__
-    refused = f"help(), super({name}, self), `except {name}` and `case {name}()` raise a TypeError"
+    refused = f"super({name}, self), `except {name}` and `case {name}()` raise a TypeError"
     way = f"wrap {name}.__init__ or derive a subclass where that matters"
-    return (f"a proxy stands for the class: `type(x) is {name}` is False, and {refused}; {way}",)
+    for_help = "a patch of pydoc shows the class in help()"
+    return (f"a proxy stands for the class: `type(x) is {name}` is False, and {refused}; {way}; {for_help}",)
 
 
 def _noted_before(patch: Patch, slot: Slot, own: Any) -> Iterator[str]:

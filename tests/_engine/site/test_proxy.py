@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import inspect
 import math
 import pickle
-import pydoc
 import subprocess
 import sys
 from collections.abc import Callable
@@ -248,10 +248,6 @@ def _words_of_python() -> str:
 
 
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "help": (
-        lambda of: pydoc.render_doc(of.Model),
-        "'__subclasses__' for 'type' objects doesn't apply to a '{}' object",
-    ),
     "super": (_by_super, "super() argument 1 must be a type, not {}"),
     "new": (lambda of: object.__new__(of.Model), "object.__new__(X): X is not a type object ({})"),
     "match": (_by_match, _words_of_python()),
@@ -263,7 +259,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
 def test_what_a_proxy_of_a_class_refuses_names_hookpatch_or_is_reported(
     callables: ModuleType, use: str, reach: Any
 ) -> None:
-    """Only a class passes as a class there. Plan and report say so of the patch; help() was an error of nobody."""
+    """Only a class passes as a class there. Plan and report say so of the patch."""
     call, error = REFUSED[use]
     patch = hookpatch.wrap("callables:Model", _through, reach=reach)
     call(callables)
@@ -275,8 +271,9 @@ def test_what_a_proxy_of_a_class_refuses_names_hookpatch_or_is_reported(
         assert type(callables.Model(1)) is not callables.Model
     assert reported == [(planned,)]
     assert planned == (
-        "a proxy stands for the class: `type(x) is Model` is False, and help(), super(Model, self), `except Model` and "
-        "`case Model()` raise a TypeError; wrap Model.__init__ or derive a subclass where that matters"
+        "a proxy stands for the class: `type(x) is Model` is False, and super(Model, self), `except Model` and "
+        "`case Model()` raise a TypeError; wrap Model.__init__ or derive a subclass where that matters; "
+        "a patch of pydoc shows the class in help()"
     )
     assert str(refused.value).endswith(error.format("proxy of a class by hookpatch"))
     call(callables)
@@ -284,6 +281,32 @@ def test_what_a_proxy_of_a_class_refuses_names_hookpatch_or_is_reported(
         call(callables)
         assert type(callables.Model(1)) is callables.Model
         assert [row.warnings for row in session.report()] == [()]
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("is_imported", [True, False])
+def test_help_shows_a_wrapped_class(
+    callables: ModuleType, monkeypatch: pytest.MonkeyPatch, reach: Any, is_imported: bool
+) -> None:
+    """help() shows a class and its module as without the patch, in overlapping blocks; pydoc may be imported inside."""
+    pages: list[tuple[ModuleType, Callable[..., Any]]] = []
+
+    def page() -> list[str]:
+        module = importlib.import_module("pydoc")
+        pages.append((module, module.TextDoc.docclass))
+        shown = (callables.Model, "callables.Model", callables, callables.Rows)
+        return [module.render_doc(thing, renderer=module.plaintext) for thing in shown]
+
+    expected = page()
+    if not is_imported:
+        monkeypatch.delitem(sys.modules, "pydoc")
+    sessions = [hookpatch.active(hookpatch.wrap("callables:Model", _through, reach=reach)) for _ in range(2)]
+    for change in (sessions[0].open, sessions[1].open, sessions[0].close, sessions[1].close):
+        change()
+        assert page() == expected
+    (_, before), *_, (module, after) = pages
+    assert (after is before) is is_imported
+    assert after.__code__.co_filename == module.__file__
 
 
 def test_methods_of_a_wrapped_class_are_called_by_name(make_module: MakeModule) -> None:
