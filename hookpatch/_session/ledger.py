@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import time
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, final
-from weakref import ReferenceType
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.patch import NOT_NEEDED, Patch
@@ -102,7 +101,7 @@ class Entry:
         left_out: the unpatched instances, in words; empty if all are patched.
         overridden: the subclasses that overrode the target at the last report without a call of the target; else empty.
         caches: the caches of other functions that named the target at the last report, in words.
-        former: after the end, the functions and classes that the patch has made.
+        former: after the end, functions that return a value that the patch has made; None for a freed one.
         kept: the places that held one of these at the last report after the end, in words.
         shortfall: in words, that a rule has fewer matches than required; else empty.
     """
@@ -122,7 +121,7 @@ class Entry:
     without_effect: str = ""
     overridden: str = ""
     caches: tuple[str, ...] = ()
-    former: tuple[ReferenceType[Any], ...] = ()
+    former: tuple[Callable[[], Any], ...] = ()
     kept: tuple[str, ...] = ()
     instances: str | None = None
     left_out: str = ""

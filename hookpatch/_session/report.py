@@ -167,7 +167,7 @@ def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
         applied = [entry for entry in entries if entry.state == "applied" and not entry.is_needless]
         note_stale(applied)
         note_caches([entry for entry in entries if entry.applied_at is not None and not entry.is_needless])
-        note_kept([entry for entry in entries if entry.former])
+        note_kept([entry for entry in entries if entry.state == "restored"])
         for entry in applied:
             entry.differing = () if entry.applied is None else entry.applied.differences()
     by_home: dict[str | None, list[Entry]] = {}

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from types import MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final, final
 from weakref import WeakMethod
 
@@ -20,8 +20,8 @@ from hookpatch._engine.site.caches import caches_of
 from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.stand_in import is_proxy
 from hookpatch._engine.slots.attribute import AttributeSlot
-from hookpatch._engine.slots.holders import Holder, holders
-from hookpatch._engine.slots.originals import beneath
+from hookpatch._engine.slots.holders import RUNNING, Holder, holders
+from hookpatch._engine.slots.originals import beneath, originals
 from hookpatch._engine.slots.part import own_places
 from hookpatch._engine.slots.referrers import classes, lists_references
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner, is_same_value, mro
@@ -71,23 +71,65 @@ def note_caches(entries: Sequence[Entry]) -> None:
 
 
 def note_kept(entries: Sequence[Entry]) -> None:
-    """Note in entries of ended patches which places still hold a function or class that the patch has made."""
-    by_id = {id(value): entry for entry in entries for value in _made(entry)}
-    if not by_id or not lists_references():
-        return
-    gc.collect()
-    keepers = holders([value for entry in entries for value in _made(entry)], every=True)
+    """Note in entries of ended patches which places still hold the value of the patch."""
+    sought = {id(value) for entry in entries for value in _given_or_made(entry) if _is_definition(value)}
+    keepers: list[Holder] = []
+    if sought and lists_references():
+        gc.collect()
+        # In no list of ours: the list would be a holder.
+        keepers = holders([value for entry in entries for value in _given_or_made(entry) if id(value) in sought], True)
     for entry in entries:
-        words = {
-            holder.words
-            for holder in keepers
-            if by_id.get(id(holder.thing)) is entry and entry.request.goes_to(holder.root)
-        }
-        entry.kept = tuple(f"{place} keeps the value of the ended patch" for place in sorted(words))
+        numbers = {id(value) for value in _given_or_made(entry)}
+        places = {holder.words for holder in keepers if id(holder.thing) in numbers and _is_kept(holder, entry)}
+        for value in _given_or_made(entry):
+            places.update(() if _is_definition(value) else _bound_inside(entry, value))
+        entry.kept = tuple(f"{place} keeps the value of the ended patch" for place in sorted(places))
 
 
-def _made(entry: Entry) -> Iterator[Any]:
-    return filter(lambda value: value is not None, (weak() for weak in entry.former))
+def _is_definition(value: Any) -> bool:
+    return issubclass(type(value), (FunctionType, type))
+
+
+def _given_or_made(entry: Entry) -> list[Any]:
+    patch = entry.request.patch
+    if patch.verb == "replace" and entry.place is None and not patch.source:
+        return [inner(patch.change)]
+    return [value for weak in entry.former if (value := weak()) is not None]
+
+
+def _is_kept(holder: Holder, entry: Entry) -> bool:
+    """Return True if a place has a value because of an ended patch: a given value is in places of its own, too."""
+    if not entry.request.goes_to(holder.root):
+        return False
+    if entry.request.patch.verb != "replace":
+        return True
+    from hookpatch._engine.patch.bound_names import is_copied  # as below
+
+    home, slot, target = getattr(holder.thing, "__module__", None), holder.slot, entry.request.patch.target
+    root = holder.root or _module_of_running(holder.holder)
+    if root is None or root == home or target is None or (slot is not None and slot.key in originals):
+        return False
+    name = slot.name if isinstance(slot, AttributeSlot) and isinstance(slot.owner, ModuleType) else ""
+    of_target = target.slot.name if isinstance(target.slot, Attribute) else ""
+    return is_copied(holder.thing, root, name, [(str(target.module), of_target)])
+
+
+def _module_of_running(holder: Any) -> str | None:
+    frames = (getattr(holder, name, None) for name in ("gi_frame", "cr_frame", "ag_frame") if type(holder) in RUNNING)
+    return next((frame.f_globals.get("__name__") for frame in frames if frame is not None), None)
+
+
+def _bound_inside(entry: Entry, value: Any) -> list[str]:
+    """Return the names that a module has bound, by its source, from the target, and that have the patch's value."""
+    from hookpatch._engine.patch.bound_names import bound_from  # as below
+
+    target = entry.request.patch.target
+    if target is None or not isinstance(target.slot, Attribute):
+        return []
+    is_ours, name, owner = partial(is_same_value, value), target.slot.name, _owner_of(target)
+    if not issubclass(type(owner), ModuleType) or is_ours(vars(owner).get(name, ABSENT)):
+        return []
+    return bound_from(str(target.module), name, is_ours)
 
 
 def _sought(entry: Entry) -> Iterator[_Sought]:

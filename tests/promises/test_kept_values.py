@@ -1,4 +1,4 @@
-"""A function or class made by a patch that a program keeps: the report after the end names who keeps it.
+"""A value made by or given to a patch that a program keeps: the report after the end names who keeps it.
 
 Verb x way to keep. The original is back in the slot; a name that was bound inside keeps the value of the patch.
 """
@@ -51,10 +51,18 @@ def _heir(original: Any) -> Any:
     return type("Heir", (original,), {})
 
 
+def _given() -> hookpatch.Patch:
+    function: Any = lambda: "patched"  # noqa: E731
+    function.__module__ = "plugin_of_another"
+    return hookpatch.replace("made:function", function)
+
+
 PATCHES: Final[dict[str, Callable[[], hookpatch.Patch]]] = {
     "derive": lambda: hookpatch.derive("made:function", lambda original: lambda: "patched"),
     "derive a class": lambda: hookpatch.derive("made:Shop", _heir),
     "edit": lambda: hookpatch.edit("made:function", '"plain"', '"patched"', reach="slot"),
+    "replace": _given,
+    "replace a class": lambda: hookpatch.replace("made:Shop", type("Shop", (), {"__module__": "plugin_of_another"})),
 }
 
 
@@ -83,3 +91,34 @@ def test_without_a_keeper_nothing_is_told(make_module: Callable[[str, str], Modu
         assert [row.warnings for row in block.report()] == [()]
     with block, hookpatch.active(hookpatch.wrap("made:function", lambda *_: 1), children="local"):
         assert [row.warnings for row in block.report()] == [()]
+
+
+def test_names_bound_inside_from_a_given_value_are_named(make_module: Callable[[str, str], ModuleType]) -> None:
+    """A module imported inside keeps a number, text or list of the patch; names from before, and other equals, do not.
+
+    The source decides: a number says of nobody where it is from.
+    """
+    make_module("made", "number, text, rows, derived, other = 1, 'one', [1], 10, 3")
+    make_module("before", "from made import number, text, rows")
+    values: dict[str, Any] = {"number": 2, "text": "two", "rows": [2]}
+    patches = [hookpatch.replace(f"made:{name}", value) for name, value in values.items()]
+    with hookpatch.active(
+        *patches, hookpatch.derive("made:derived", lambda value: value + 1), children="local"
+    ) as session:
+        make_module("inside", "from made import number as n, text, rows, derived, other\nequal = 2")
+    said = [tuple(text for text in row.warnings if "keeps" in text) for row in session.report()]
+    names = ("n", "text", "rows", "derived")
+    assert said == [(f"inside:{name} keeps the value of the ended patch",) for name in names]
+
+
+def test_places_of_its_own_of_a_given_value_are_not_told(make_module: Callable[[str, str], ModuleType]) -> None:
+    """A given function is in the tables of its module, in modules that import it, and in slots of other patches."""
+    plugin: Any = make_module("plugin", "def new(): return 'patched'\ntable = {'new': new}")
+    make_module("importer", "from plugin import new")
+    make_module("made", "def function(): ...\ndef other(): ...")
+    block = hookpatch.active(hookpatch.replace("made:function", plugin.new), children="local")
+    with hookpatch.active(hookpatch.replace("made:other", plugin.new), children="local"):
+        for _ in range(2):
+            with block:
+                pass
+            assert [row.warnings for row in block.report()] == [()]

@@ -32,7 +32,7 @@ from hookpatch._engine.slots.slot import ABSENT, Slot, attributes_of, inner, mro
 
 _Place: TypeAlias = tuple[Slot | None, str, str | None]  # slot, words, root: see Holder
 
-_RUNNING: Final = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+RUNNING: Final = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 _lru_cached: Final = lru_cache(lambda: None)  # calls the function by a reference of its own, not by __wrapped__
 _searching: Final = Turn()  # two searches at once would find, and follow, the lists of each other
 
@@ -51,7 +51,7 @@ class Holder:
     @property
     def is_nameless(self) -> bool:
         """True if the words name the kind of the holder alone: ``a Model.callbacks[0]``, ``a map``."""
-        return self.root is None and self.holder is not None and type(self.holder) not in _RUNNING
+        return self.root is None and self.holder is not None and type(self.holder) not in RUNNING
 
 
 def holders(referents: Sequence[Any], every: bool = False) -> list[Holder]:
@@ -220,7 +220,7 @@ class _Search:
             for name in _keys(attributes, referent):
                 is_found = True
                 yield ItemSlot(attributes, name), f"{words}.{name}", root
-        if type(holder) in _RUNNING:
+        if type(holder) in RUNNING:
             yield None, f"a local variable of {holder.__qualname__}", root
         elif root is not None and (
             type(holder) is type(_lru_cached) or not (is_found or _is_instance(holder, referent))

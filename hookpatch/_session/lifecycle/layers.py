@@ -207,9 +207,15 @@ def forget(entry: Entry) -> None:
     """Forget the objects that an entry holds for its looks: a session may be kept for the report alone."""
     if entry.request.patch.verb in MAKING_VERBS:
         values = [inner(value) for value in entry.our_values]
-        entry.former = tuple(ref(value) for value in values if isinstance(value, (FunctionType, type)))
+        made = (ref(value) for value in values if isinstance(value, (FunctionType, type)))
+        plain = (_always(value) for value in values if type(value) in (int, float, str, bytes))
+        entry.former = (*made, *plain)
     entry.original, entry.our_values = None, ()
     entry.applied = None
+
+
+def _always(value: Any) -> Callable[[], Any]:
+    return lambda: value
 
 
 def _only(only: Only, gate: Gate | None, wrapper: Wrapper) -> Wrapper:
