@@ -24,7 +24,7 @@ from hookpatch._engine.slots.holders import RUNNING, Holder, holders
 from hookpatch._engine.slots.originals import beneath, originals
 from hookpatch._engine.slots.part import own_places
 from hookpatch._engine.slots.referrers import classes, lists_references
-from hookpatch._engine.slots.slot import ABSENT, Slot, inner, is_same_value, mro
+from hookpatch._engine.slots.slot import ABSENT, Slot, attributes_of, inner, is_same_value, mro
 from hookpatch._engine.slots.trial import UNSEEN
 from hookpatch._session.ledger import Entry
 from hookpatch._session.lifecycle.applied import AppliedInstances, AppliedLayer
@@ -266,8 +266,10 @@ def _second_copies(name: str) -> list[str]:
     """Return the modules that were executed from the file of a module a second time, in words: the program itself."""
     module = imports.loaded(name)
     file = None if module is None else vars(module).get("__file__")
-    others = [other for _, other in imports.modules() if other is not module and file is not None]
-    return sorted({f"{describe(other)}{_COPY}" for other in others if vars(other).get("__file__") == file})
+    listed = [other for _, other in imports.modules()]
+    modules = [*listed, *(value for value in gc.get_objects() if type(value) is ModuleType)]  # some are not listed
+    others = [other for other in modules if other is not module and file is not None]
+    return sorted({f"{describe(other)}{_COPY}" for other in others if attributes_of(other).get("__file__") == file})
 
 
 def _owner_of(target: Target) -> Any:

@@ -260,3 +260,24 @@ def test_a_name_bound_before_is_listed_in_each_block(
     for session in (hookpatch.active(patch, children="local"), again, again, again):
         with session:
             assert session.report().patches[0].stale == ("bound_user:bound",)
+
+
+def test_entries_under_weak_keys_are_named_by_what_is_behind_the_key(
+    make_module: Callable[[str, str], ModuleType],
+) -> None:
+    """functools.singledispatch notes the chosen function under weak references to classes."""
+    module: Any = make_module(
+        "chosen",
+        """
+        import functools
+        @functools.singledispatch
+        def choose(value): ...
+        @choose.register
+        def of_number(value: int): return "plain"
+        """,
+    )
+    module.choose(1)
+    with hookpatch.active(hookpatch.wrap("chosen:of_number", lambda *_: "patched"), children="local") as session:
+        (row,) = session.report()
+    assert sum(words.endswith("[builtins:int]") for words in row.stale) == 2
+    assert not any("0x" in words for words in row.stale)

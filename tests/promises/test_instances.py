@@ -251,6 +251,27 @@ def test_subclasses(vendor: ModuleType, case: str) -> None:
         assert (row.warnings, str(row.instances)[:7]) == ((), "2 alive")
 
 
+def test_an_abstract_class_has_no_instances_of_its_own(make_module: Callable[[str, str], ModuleType]) -> None:
+    """Class() is exact: of an abstract class the patch has no effect, and the report says so."""
+    shop: Any = make_module(
+        "shop",
+        """
+        import abc
+        class Shop(abc.ABC):
+            def price(self): return 1
+            @abc.abstractmethod
+            def name(self): ...
+        class Stall(Shop):
+            def name(self): return "stall"
+        """,
+    )
+    for address, price in ("shop:Shop()", 1), ("shop:Shop+()", 2):
+        patch = hookpatch.wrap(f"{address}.price", lambda wrapped, instance, args, kwargs: 2)
+        with hookpatch.active(patch, children="local") as session:
+            assert shop.Stall().price() == price
+            assert any("is abstract" in text for text in session.report().patches[0].warnings) is (price == 1)
+
+
 _LATER: Final = """
     import vendor
 

@@ -29,12 +29,20 @@ MODULE: Final = """
         def of_function(self): return function()
         @functools.lru_cache
         def of_class(self): return self.limit()
+        def helper(self): return self.nearer
+        @property
+        def nearer(self): return function()
+        @functools.lru_cache
+        def through_methods(self): return self.helper()
 
     @functools.cache
     def of_name(): return function()
     def helper(): return function()
     @functools.lru_cache(maxsize=4)
     def through_helper(): return [*map(lambda _: helper(), "a")][0]
+    def farther(): return helper()
+    @functools.cache
+    def through_two(): return [farther()][0]
     @functools.cache
     def of_module(): return sys.modules[__name__] and this.function()
     @functools.cache
@@ -51,6 +59,8 @@ MODULE: Final = """
 CACHES: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
     "of_name": ("function", lambda m: m.of_name()),
     "through_helper": ("function", lambda m: m.through_helper()),
+    "through_two": ("function", lambda m: m.through_two()),
+    "Shop.through_methods": ("function", lambda m: m.shop.through_methods()),
     "of_module": ("function", lambda m: m.of_module()),
     "Shop.of_function": ("function", lambda m: m.shop.of_function),
     "of_number": ("LIMIT", lambda m: m.of_number()),

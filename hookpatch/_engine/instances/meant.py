@@ -12,7 +12,7 @@ from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.originals import beneath
 from hookpatch._engine.slots.referrers import classes
-from hookpatch._engine.slots.slot import ABSENT, along_mro, mro
+from hookpatch._engine.slots.slot import ABSENT, along_mro, is_abstract, mro
 
 IsMeant: TypeAlias = Callable[[Any], bool]
 _MANY: Final = 16  # with more classes a loop beats gc.get_referrers, which compares each reference with each class
@@ -81,6 +81,9 @@ class Meant:
         ``patched``: the ids of instances that are patched, whatever class other code has given them since.
         """
         subclasses = [cls for cls in [*classes(self.cls)][1:] if not _is_of_proxies(cls)]
+        if not self.with_subclasses and is_abstract(self.cls):
+            name = describe(self.cls)
+            return f"without effect: {name} is abstract, and has no instances but those of subclasses; take {name}+()"
         if self.with_subclasses or not subclasses:
             return ""
         by_id = {id(cls): cls for cls in subclasses}

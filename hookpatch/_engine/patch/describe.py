@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import FunctionType, ModuleType, NoneType
 from typing import Any, Final
+from weakref import ReferenceType
 
 PLAIN: Final = (str, bytes, int, float, complex, bool, NoneType)  # types whose repr is their value, and short to print
 
@@ -22,6 +23,12 @@ def describe(value: object) -> str:
     if type(value) is FunctionType:
         return f"{value.__module__}:{value.__qualname__}"
     return f"<{_QUALNAME.__get__(kind)} object at {id(value):#x}>"
+
+
+def describe_key(key: object) -> str:
+    """Return a key in words, of a weak key the object behind; the key's own repr may be foreign code."""
+    key = key() if type(key) is ReferenceType else key
+    return repr(key) if type(key) in PLAIN else describe(key)
 
 
 def a_kind(value: object) -> str:

@@ -1,23 +1,27 @@
 """Find functions that keep the results of calls, and whose code names a patched function: no patch ends such results.
 
-The code is read, and not run: the function itself, and the Python functions that it names.
+The code is read, and not run: the function itself, the Python functions that it names, and what these functions of the
+same package name in turn.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, cached_property, lru_cache
 from types import CodeType, FunctionType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.trampoline import is_trampoline
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.slots.referrers import classes
-from hookpatch._engine.slots.slot import along_mro, attributes_of, inner, mro
+from hookpatch._engine.slots.slot import along_mro, attributes_of, inner, is_class_of_program, mro
+
+_Named: TypeAlias = tuple[FunctionType, set[str], list[Any]]  # a function, the names in its code and their values
 
 _LISTED: Final = 3
+_DEEPEST: Final = 5  # functions between a cache and the function that names the target
 _MAY_KEEP: Final = "names the target and may keep results from before the patch, and of the patch after its end"
 _lru_cached: Final = type(lru_cache(lambda: None))
 
@@ -27,37 +31,70 @@ class _Cache(NamedTuple):
 
     store: Any
     function: FunctionType
-    codes: Sequence[tuple[FunctionType, set[str], list[Any]]]  # functions, with the names in the code and the values
+    codes: Sequence[_Named]
 
 
 def caches_of(targets: Sequence[tuple[Any, str]]) -> list[list[str]]:
-    """Return in words, for each attribute of a module or class, the caches of functions whose code names it."""
+    """Return in words, for each attribute of a module or class, the caches of functions whose code leads to it."""
     caches = [*_caches()] if targets else []
-    return [_in_words([cache for cache in caches if _is_named(cache, *target)]) for target in targets]
+    every = {id(named[0]): named for cache in caches for named in cache.codes}.values()
+    found: list[list[str]] = []
+    for owner, name in targets:
+        naming = {id(named[0]) for named in every if _names_target(named, owner, name)}
+        of_target = [cache for cache in caches if any(id(function) in naming for function, *_ in cache.codes)]
+        found.append(_in_words(of_target))
+    return found
 
 
 def _caches() -> Iterator[_Cache]:
+    named_in = cache(_named_in)  # most functions are reached from several caches
     for store in gc.get_referrers(_lru_cached, cached_property):  # an object refers to its class
         if type(store) is _lru_cached:
             function = inner(getattr(store, "__wrapped__", None))
             if type(function) is FunctionType and store.cache_info().currsize:
-                yield _Cache(store, function, [*_codes(function)])
+                yield _Cache(store, function, [*_codes(function, named_in)])
         elif type(store) is cached_property and type(store.func) is FunctionType:
-            yield _Cache(store, store.func, [*_codes(store.func)])
+            yield _Cache(store, store.func, [*_codes(store.func, named_in)])
 
 
-def _codes(function: FunctionType) -> Iterator[tuple[FunctionType, set[str], list[Any]]]:
-    """Yield a function, and the Python functions that it names, each with the names in its code and their values."""
-    for called in (function, *_named_in(function)[1]):
-        if type(called) is _lru_cached:
-            called = getattr(called, "__wrapped__", None)
-        if type(called) is FunctionType and not is_trampoline(called):
-            yield called, *_named_in(called)
+def _codes(function: FunctionType, named_in: Callable[[FunctionType], _Named]) -> Iterator[_Named]:
+    """Yield a function, and the Python functions to which its code leads; beyond its package, only the first ones."""
+    package, known = _package_of(function), set[int]()
+    level: list[Any] = [function]
+    for _ in range(_DEEPEST):
+        following: list[Any] = []
+        for called in map(_function_of, level):
+            if type(called) is FunctionType and id(called) not in known and not is_trampoline(called):
+                known.add(id(called))
+                yield (named := named_in(called))
+                if _package_of(called) == package:
+                    following += [*named[2], *_members_named(*named)]
+        level = following
 
 
-def _named_in(function: FunctionType) -> tuple[set[str], list[Any]]:
+def _function_of(value: Any) -> Any:
+    if type(value) is _lru_cached:
+        return getattr(value, "__wrapped__", None)
+    if type(value) is property:
+        return value.fget
+    return value.func if type(value) is cached_property else inner(value)
+
+
+def _package_of(function: FunctionType) -> str:
+    return str(function.__module__).partition(".")[0]
+
+
+def _named_in(function: FunctionType) -> _Named:
     names = {*_names_in(function.__code__)}
-    return names, [function.__globals__[name] for name in names if name in function.__globals__]
+    return function, names, [function.__globals__[name] for name in names if name in function.__globals__]
+
+
+def _members_named(function: FunctionType, names: set[str], values: Sequence[Any]) -> Iterator[Any]:
+    """Yield the members that a function may call of its own class, and of the classes that its code names."""
+    own = function.__globals__.get(function.__qualname__.rpartition(".")[0])
+    for cls in (own, *values):
+        if is_class_of_program(cls) and cls.__module__.partition(".")[0] == _package_of(function):
+            yield from (along_mro(cls, name) for name in names)
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
@@ -67,19 +104,19 @@ def _names_in(code: CodeType) -> Iterator[str]:
             yield from _names_in(constant)
 
 
-def _is_named(cache: _Cache, owner: Any, name: str) -> bool:
+def _names_target(named: _Named, owner: Any, name: str) -> bool:
+    function, names, values = named
     is_class = issubclass(type(owner), type)
     target = inner(vars(owner).get(name))
-    for function, names, values in cache.codes:
-        if callable(target) and any(value is target for value in values):
-            return True
-        if name in names and (
-            (not is_class and function.__globals__ is vars(owner))
-            or any(value is owner or (is_class and _is_heir(value, owner)) for value in values)
-            or (is_class and any(_is_method_of(function, cls) for cls in (*mro(owner), *classes(owner))))
-        ):
-            return True
-    return False
+    if callable(target) and any(value is target for value in values):
+        return True
+    if name not in names:
+        return False
+    if not is_class and function.__globals__ is vars(owner):
+        return True
+    if any(value is owner or (is_class and _is_heir(value, owner)) for value in values):
+        return True
+    return is_class and any(_is_method_of(function, cls) for cls in (*mro(owner), *classes(owner)))
 
 
 def _is_heir(value: Any, owner: type) -> bool:

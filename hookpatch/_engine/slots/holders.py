@@ -21,7 +21,7 @@ from weakref import WeakMethod, getweakrefs
 
 from hookpatch._bootstrap.interrupts import Turn
 from hookpatch._engine.calls.annotations import evaluated_annotations
-from hookpatch._engine.patch.describe import a_kind, describe
+from hookpatch._engine.patch.describe import a_kind, describe, describe_key
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.item import ItemSlot
@@ -190,7 +190,7 @@ class _Search:
         owners = self._referrers.referrers_of(holder)
         function = next((owner for owner in owners if type(owner) is FunctionType and vars(owner) is holder), None)
         for key in _keys(holder, referent):
-            named = f"{words.removesuffix('__dict__')}{key}" if is_attributes else f"{words}[{_written(key)}]"
+            named = f"{words.removesuffix('__dict__')}{key}" if is_attributes else f"{words}[{describe_key(key)}]"
             yield ItemSlot(holder, key) if function is None else AttributeSlot(function, key), named, root
         if root is not None and any(key is referent for key in list(holder)):
             yield None, f"a key of {words}", root
@@ -268,7 +268,7 @@ class _Search:
             words, root = self._name(slot.owner, depth - 1)
             if root is not None and isinstance(slot, ItemSlot):
                 is_attributes = words.endswith(".__dict__")
-                key = slot.index if is_attributes else f"[{_written(slot.index)}]"
+                key = slot.index if is_attributes else f"[{describe_key(slot.index)}]"
                 return f"{words.removesuffix('__dict__') if is_attributes else words}{key}", root
             if root is not None:
                 return f"{words}.{slot.name}", root
@@ -280,11 +280,6 @@ def _name_of(slot: Slot) -> tuple[str, str] | None:
     if not isinstance(slot, AttributeSlot) or not issubclass(type(slot.owner), (ModuleType, type)):
         return None
     return str(slot), slot.owner.__name__ if issubclass(type(slot.owner), ModuleType) else slot.owner.__module__
-
-
-def _written(key: Any) -> str:
-    """Return a key in words; the key's own repr may be foreign code."""
-    return repr(key) if type(key) in (str, bytes, int, float, bool, type(None)) else describe(key)
 
 
 def _is_instance(holder: Any, referent: Any) -> bool:

@@ -30,6 +30,7 @@ ABSENT: Final = _Absent()
 _known_mro: Final[Callable[[type], tuple[type, ...] | None]] = type.__dict__["__mro__"].__get__
 _flags: Final[Callable[[Any], int]] = type.__dict__["__flags__"].__get__
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # of CPython's Py_TPFLAGS_HEAPTYPE and Py_TPFLAGS_IMMUTABLETYPE
+_ABSTRACT = 1 << 20  # Py_TPFLAGS_IS_ABSTRACT
 _own: Final[Callable[[type], Mapping[str, Any]]] = type.__dict__["__dict__"].__get__
 
 # Descriptors of values that an object stores itself: of __slots__, or of the interpreter such as __defaults__.
@@ -126,6 +127,11 @@ def mro(cls: type) -> tuple[type, ...]:
 def is_class_of_program(value: object) -> bool:
     """Return True for a class whose attributes can be set: not a class of the interpreter or of C."""
     return issubclass(type(value), type) and bool(_flags(value) & _HEAP and not _flags(value) & _IMMUTABLE)
+
+
+def is_abstract(cls: type) -> bool:
+    """Return True for a class with abstract methods, which has no instances but those of subclasses."""
+    return bool(_flags(cls) & _ABSTRACT)
 
 
 def along_mro(owner: type, name: str, past_owner: bool = False) -> Any:
