@@ -61,6 +61,7 @@ MODULE: Final = """
 
     class Odd:
         shown = "plain"
+        def __init__(self): self.shown = "own"
         def __getattribute__(self, name): return "plain" if name == "shown" else super().__getattribute__(name)
 
     plain, odd = Plain(), Odd()
@@ -132,6 +133,7 @@ CELLS: Final[dict[str, tuple[Callable[[], hookpatch.Patch], Callable[[Any], Any]
         "find members as noted",
     ),
     "an own __getattribute__": (_replace("odd.shown", "patched"), lambda m: m.odd.shown, "__getattribute__"),
+    "an own __getattribute__ of instances": (_replace("Odd().shown", "patched"), lambda m: m.odd.shown, "__getattr"),
     "a hook of heirs": (
         _replace("Plain.__init_subclass__", lambda cls: None),
         lambda m: type("Heir", (m.Plain,), {}).__name__,

@@ -164,7 +164,6 @@ class _Search:
             if (patched_name := self._name_beneath(holder, depth)) is not None:
                 for part in parts:
                     yield None, f"{patched_name[0]}{PartSlot.words(holder, part)}", patched_name[1]
-                return
             for outer, words, root in self._places(holder, depth - 1):
                 for part in parts:
                     inside = words if isinstance(outer, AttributeSlot) and outer.name == "__defaults__" else None
