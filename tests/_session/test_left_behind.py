@@ -281,3 +281,31 @@ def test_entries_under_weak_keys_are_named_by_what_is_behind_the_key(
         (row,) = session.report()
     assert sum(words.endswith("[builtins:int]") for words in row.stale) == 2
     assert not any("0x" in words for words in row.stale)
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("target", ["function", "Shop"])
+def test_attributes_of_tables_are_holders(
+    make_module: Callable[[str, str], ModuleType], target: str, reach: Any
+) -> None:
+    """A defaultdict holds its factory in no entry; a subclass of list may have __slots__."""
+    module: Any = make_module(
+        "tables",
+        f"""
+        import collections
+        def function(): return "plain"
+        class Shop: ...
+        class Rows(list):
+            __slots__ = ("factory",)
+        table, rows = collections.defaultdict({target}), Rows()
+        rows.factory = {target}
+        """,
+    )
+    patch = hookpatch.replace(f"tables:{target}", type("Shop", (), {}) if target == "Shop" else lambda: 1, reach=reach)
+    with hookpatch.active(patch, children="local") as session:
+        of = {words for row in session.report() for words in row.stale}
+        is_left = reach == "slot"
+        assert of == ({"tables:table.default_factory", "tables:rows.factory"} if is_left else set())
+        if target == "function":
+            assert [module.table["key"], module.rows.factory()] == (["plain"] * 2 if is_left else [1, 1])
+    assert module.table.default_factory is module.rows.factory is getattr(module, target)

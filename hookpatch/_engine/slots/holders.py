@@ -141,13 +141,10 @@ class _Search:
             for name in _keys(holder, referent):
                 words = f"{module}:{name}" if module else f"{describe(owner)}.{name}"
                 yield AttributeSlot(owner, name), words, module or owner.__module__
-        elif issubclass(kind, dict):
-            yield from self._in_dict(holder, referent, depth)
-        elif issubclass(kind, (list, deque)):
-            words, root = self._name(holder, depth)
-            for index, element in enumerate(list(holder)):
-                if element is referent:
-                    yield ItemSlot(holder, index), f"{words}[{index}]", root
+        elif issubclass(kind, (dict, list, deque)):
+            yield from (self._in_dict if issubclass(kind, dict) else self._in_list)(holder, referent, depth)
+            if kind not in (dict, list, deque):  # defaultdict.default_factory, and __slots__
+                yield from _in_members(holder, referent, *self._name(holder, depth))
         elif issubclass(kind, type):
             if isinstance(referent, type):
                 yield None, f"{describe(holder)} (a subclass)", holder.__module__
@@ -194,6 +191,12 @@ class _Search:
         if root is not None and any(key is referent for key in list(holder)):
             yield None, f"a key of {words}", root
 
+    def _in_list(self, holder: Sequence[Any], referent: Any, depth: int) -> Iterator[_Place]:
+        words, root = self._name(holder, depth)
+        for index, element in enumerate(list(holder)):
+            if element is referent:
+                yield ItemSlot(holder, index), f"{words}[{index}]", root
+
     def _in_cell(self, cell: CellType) -> Iterator[_Place]:
         for closure in self._referrers.referrers_of(cell):
             for function in self._referrers.referrers_of(closure):
@@ -209,12 +212,8 @@ class _Search:
         if _is_of_graph(holder):
             return
         words, root = self._name(holder, depth)
-        is_found = False
-        for base in mro(type(holder)):
-            for name, member in list(vars(base).items()):
-                if isinstance(member, types.MemberDescriptorType) and AttributeSlot(holder, name).read() is referent:
-                    is_found = True
-                    yield AttributeSlot(holder, name), f"{words}.{name}", root
+        yield from (members := [*_in_members(holder, referent, words, root)])
+        is_found = bool(members)
         if (attributes := attributes_of(holder)) is not None:
             for name in _keys(attributes, referent):
                 is_found = True
@@ -272,6 +271,13 @@ class _Search:
             if root is not None:
                 return f"{words}.{slot.name}", root
         return None
+
+
+def _in_members(holder: Any, referent: Any, words: str, root: str | None) -> Iterator[_Place]:
+    for base in mro(type(holder)):
+        for name, member in list(vars(base).items()):
+            if isinstance(member, types.MemberDescriptorType) and AttributeSlot(holder, name).read() is referent:
+                yield AttributeSlot(holder, name), f"{words}.{name}", root
 
 
 def _name_of(slot: Slot) -> tuple[str, str] | None:
