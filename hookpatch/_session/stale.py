@@ -107,8 +107,8 @@ def _is_kept(holder: Holder, entry: Entry) -> bool:
 
     home, slot, target = getattr(holder.thing, "__module__", None), holder.slot, entry.request.patch.target
     root = holder.root or _module_of_running(holder.holder)
-    if root is None:  # no attribute of an object without a name is a place of a function defined in a function
-        return slot is not None and "." in holder.words and "<" in getattr(holder.thing, "__qualname__", "")
+    if root is None:  # an object without a name is no place of a function that is defined in a function
+        return holder.holder is not None and "<" in getattr(holder.thing, "__qualname__", "")
     if root == home or target is None or (slot is not None and slot.key in originals):
         return False
     name = slot.name if isinstance(slot, AttributeSlot) and isinstance(slot.owner, ModuleType) else ""
