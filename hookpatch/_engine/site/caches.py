@@ -1,7 +1,7 @@
-"""Find functions that keep the results of calls, and whose code names a patched function: no patch ends such results.
+"""Find functions that keep results of calls, and whose code leads to a patched function: no patch ends such results.
 
-The code is read, and not run: the function itself, the Python functions that it names, and what these functions of the
-same package name in turn.
+Code is read, and not run: code of the function, of named Python functions, and of functions named by functions of the
+same package.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Cache(NamedTuple):
 
 
 def caches_of(targets: Sequence[tuple[Any, str]]) -> list[list[str]]:
-    """Return in words, for each attribute of a module or class, the caches of functions whose code leads to it."""
+    """Return in words, for each attribute of a module or class, the caches with code that leads to the attribute."""
     caches = [*_caches()] if targets else []
     every = {id(named[0]): named for cache in caches for named in cache.codes}.values()
     found: list[list[str]] = []
@@ -58,7 +58,7 @@ def _caches() -> Iterator[_Cache]:
 
 
 def _codes(function: FunctionType, named_in: Callable[[FunctionType], _Named]) -> Iterator[_Named]:
-    """Yield a function, and the Python functions to which its code leads; beyond its package, only the first ones."""
+    """Yield a function and the Python functions reached by the code; in other packages only the first functions."""
     package, known = _package_of(function), set[int]()
     level: list[Any] = [function]
     for _ in range(_DEEPEST):
@@ -90,7 +90,7 @@ def _named_in(function: FunctionType) -> _Named:
 
 
 def _members_named(function: FunctionType, names: set[str], values: Sequence[Any]) -> Iterator[Any]:
-    """Yield the members that a function may call of its own class, and of the classes that its code names."""
+    """Yield the members named in a function's code, of the function's class and of named classes."""
     own = function.__globals__.get(function.__qualname__.rpartition(".")[0])
     for cls in (own, *values):
         if is_class_of_program(cls) and cls.__module__.partition(".")[0] == _package_of(function):
