@@ -72,18 +72,31 @@ def note_caches(entries: Sequence[Entry]) -> None:
 
 def note_kept(entries: Sequence[Entry]) -> None:
     """Note in entries of ended patches which places still hold the value of the patch."""
-    sought = {id(value) for entry in entries for value in _given_or_made(entry) if _is_definition(value)}
-    keepers: list[Holder] = []
-    if sought and lists_references():
+    kept = _keeping_places(entries)
+    if kept:  # maybe by objects that nobody refers to any more
         gc.collect()
-        # In no list of ours: the list would be a holder.
-        keepers = holders([value for entry in entries for value in _given_or_made(entry) if id(value) in sought], True)
+        kept = _keeping_places(entries)
     for entry in entries:
-        numbers = {id(value) for value in _given_or_made(entry)}
-        places = {holder.words for holder in keepers if id(holder.thing) in numbers and _is_kept(holder, entry)}
+        places = kept.get(id(entry), set())
         for value in _given_or_made(entry):
             places.update(() if _is_definition(value) else _bound_inside(entry, value))
         entry.kept = tuple(f"{place} keeps the value of the ended patch" for place in sorted(places))
+
+
+def _keeping_places(entries: Sequence[Entry]) -> dict[int, set[str]]:
+    """Return the places that hold the functions and classes of ended patches, in words, by id of the entry."""
+    sought = {id(value) for entry in entries for value in _given_or_made(entry) if _is_definition(value)}
+    if not (sought and lists_references()):
+        return {}
+    # In no list of ours: the list would be a holder.
+    keepers = holders([value for entry in entries for value in _given_or_made(entry) if id(value) in sought], True)
+    kept: dict[int, set[str]] = {}
+    for entry in entries:
+        numbers = {id(value) for value in _given_or_made(entry)}
+        for holder in keepers:
+            if id(holder.thing) in numbers and _keeps_value_of(holder, entry):
+                kept.setdefault(id(entry), set()).add(holder.words)
+    return kept
 
 
 def _is_definition(value: Any) -> bool:
@@ -97,7 +110,7 @@ def _given_or_made(entry: Entry) -> list[Any]:
     return [value for weak in entry.former if (value := weak()) is not None]
 
 
-def _is_kept(holder: Holder, entry: Entry) -> bool:
+def _keeps_value_of(holder: Holder, entry: Entry) -> bool:
     """Return True if a place has a value because of an ended patch: a given value is in places of its own, too."""
     if not entry.request.goes_to(holder.root):
         return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableSequence, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import compress, repeat
@@ -191,7 +191,7 @@ class _Search:
         if root is not None and any(key is referent for key in list(holder)):
             yield None, f"a key of {words}", root
 
-    def _in_list(self, holder: Sequence[Any], referent: Any, depth: int) -> Iterator[_Place]:
+    def _in_list(self, holder: MutableSequence[Any], referent: Any, depth: int) -> Iterator[_Place]:
         words, root = self._name(holder, depth)
         for index, element in enumerate(list(holder)):
             if element is referent:

@@ -208,13 +208,13 @@ def forget(entry: Entry) -> None:
     if entry.request.patch.verb in MAKING_VERBS:
         values = [inner(value) for value in entry.our_values]
         made = (ref(value) for value in values if isinstance(value, (FunctionType, type)))
-        plain = (_always(value) for value in values if type(value) in (int, float, str, bytes))
+        plain = (_returning(value) for value in values if type(value) in (int, float, str, bytes))
         entry.former = (*made, *plain)
     entry.original, entry.our_values = None, ()
     entry.applied = None
 
 
-def _always(value: Any) -> Callable[[], Any]:
+def _returning(value: Any) -> Callable[[], Any]:
     return lambda: value
 
 
