@@ -399,5 +399,50 @@ def test_nodes_of_all_plugins_are_left_out(how: str) -> None:
     assert remarks == {f"all other {count} nodes are those of the plain export"}
 
 
+class Pair(torch.nn.Module):
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return a + b, a - b
+
+
+class Positions(torch.nn.Module):
+    """Reads the length of the input, of which the exported program computes the size in no module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.randn(16, WIDTH))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.table[: x.shape[1]]
+
+
+class Between(torch.nn.Module):
+    """GELUs of two halves, a norm in half precision, and a function of its own results, with sizes of the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.act, self.norm, self.pair, self.positions = NewGELUActivation(), LlamaRMSNorm(WIDTH), Pair(), Positions()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a, b = x.split(WIDTH // 2, -1)
+        y = self.norm(torch.cat([self.act(a), self.act(b)], -1).half()).float()
+        first, second = self.pair(*self.pair(y, y * 2))
+        first, second = self.pair(second, first)
+        return self.positions(first) * second
+
+
+@pytest.mark.parametrize("how", EXPORTS)
+def test_nodes_between_two_modules(how: str) -> None:
+    """The names of modules that torch gives no node are found; each result of a function is found once."""
+    words = [f"acme::{kind.__name__}={__name__}:{kind.__name__}" for kind in (Pair, Positions)]
+    options = {"onnx_function": {"functions": words}, "gelu_node": COMPARE}
+    net, x = Between().eval(), torch.randn(2, 3, WIDTH)
+    with hookpatch.active("onnx_function", "rmsnorm_node", "gelu_node", options=options) as session:
+        proto = exported(net, x, **{**EXPORTS[how], "dynamic": 2, "output_names": ["y"]})
+    assert notes(session)[-1].endswith(" nodes are those of the plain export"), notes(session)[-1]
+    assert (ops(proto)["acme::Pair"], ops(proto)["acme::Positions"], ops(proto)["Gelu"]) == (3, 1, 2)
+    with torch.no_grad():
+        numpy.testing.assert_allclose(ran(proto, x)[0], net(x).numpy(), rtol=2e-2, atol=2e-2)
+
+
 def _is_made(node: onnx.NodeProto) -> bool:
     return any(prop.key == MADE_BY for prop in node.metadata_props)

@@ -65,16 +65,24 @@ class Above:
         return is_weight or self.is_in(node, self._modules)
 
     def is_in(self, node: ir.Node, modules: Iterable[str]) -> bool:
-        """Return True if a node comes from one of some modules, or from a module inside."""
-        name = first_name(self._plain.module_of(node), self._names)
-        return any(_holds(module, name) for module in modules)
+        """Return True if a node comes, or can come, from one of some modules, or from a module inside."""
+        return any(self._are_in(node, modules))
+
+    def _are_in(self, node: ir.Node, modules: Iterable[str]) -> list[bool]:
+        names = [first_name(name, self._names) for name in self._plain.modules_of(node)]
+        modules = list(modules)
+        return [any(_holds(module, name) for module in modules) for name in names]
 
     def _is_beside(self, node: ir.Node, stand: Stand, calls: set[str | None]) -> bool:
         """Return True if a node is of another module with a node of a plugin, or of another call of the same module.
 
-        Torch computes once what two modules compute from one input.
+        Torch computes once what two modules compute from one input. Of a node between two modules nobody knows which
+        of them has the node.
         """
-        if self.is_in(node, (stand.module,)):
+        inside = self._are_in(node, (stand.module,))
+        if any(inside):
+            if not all(inside):
+                return True
             call = self._plain.call_of(node, stand.module, self._names)
             return None not in (*calls, call) and call not in calls
         others = (module for module in self._wholes if not _holds(module, stand.module))

@@ -180,10 +180,12 @@ class Outside:
         producer = value.producer()
         stand = None if producer is None else self._stands.get(producer)
 
-        def unlikely(candidate: ir.Value) -> tuple[bool, bool]:
+        taken = set(self._values.values())
+
+        def unlikely(candidate: ir.Value) -> tuple[bool, bool, bool]:
             node = candidate.producer()
             is_likely = stand is not None and node is not None and self._above.is_in(node, (stand.module,))
-            return candidate.name != value.name, not is_likely
+            return candidate.name != value.name, not is_likely, candidate in taken
 
         by_name = sorted(above, key=unlikely)
         for candidate in by_name:

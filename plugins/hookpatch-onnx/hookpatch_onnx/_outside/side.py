@@ -15,6 +15,7 @@ from hookpatch_onnx._model.metadata import MADE_BY
 from hookpatch_onnx._model.reads import graphs
 
 _SCOPES: Final = "pkg.torch.onnx.name_scopes"
+_NO_MODULE: Final = "_empty_nn_module_stack"  # the begin of the name that torch.export gives to nodes of its own
 
 Content: TypeAlias = tuple[str, tuple[str, ...], bytes]  # dtype, shape, hash of the data
 
@@ -49,15 +50,19 @@ class Side:
             self._contents[value] = self._content(value)
         return self._contents[value]
 
-    def module_of(self, node: ir.Node) -> str:
-        """Return the name of the module that a node comes from; for a node of torch's optimizer by its neighbours."""
-        if not self._has_scopes or _SCOPES in node.metadata_props:
-            return module_of(node)
-        makers = [value.producer() for value in node.inputs if value is not None]
-        before = {module_of(maker) for maker in makers if maker is not None and _SCOPES in maker.metadata_props}
-        users = [user for value in node.outputs for user in value.consumers() if _SCOPES in user.metadata_props]
-        after = dict.fromkeys(module_of(user) for user in users)
-        return next((module for module in after if module in before), next(iter(after), ""))
+    def modules_of(self, node: ir.Node) -> frozenset[str]:
+        """Return the name of the module that a node comes from; for a node of no module, the names of its neighbours.
+
+        Torch's optimizer gives its nodes no module, and neither does torch.export to the sizes of inputs.
+        """
+        if not self._has_scopes or _has_module(node):
+            return frozenset((module_of(node),))
+        values = [value for value in node.inputs if value is not None and self.content(value) is None]
+        makers = [value.producer() for value in values]
+        near = [user for value in node.outputs for user in value.consumers() if _has_module(user)]
+        near += [maker for maker in makers if maker is not None and _has_module(maker)]
+        names = {module_of(neighbour) for neighbour in near}
+        return frozenset(names | ({""} if None in makers else set()) or ("",))  # an input comes from the outermost
 
     def call_of(self, node: ir.Node, module: str, names: Mapping[str, str]) -> str | None:
         """Return a key for the call of a module that a node comes from; None if unknown."""
@@ -110,6 +115,12 @@ def attribute_bytes(attribute: ir.Attr) -> bytes:
 def is_made(node: ir.Node) -> bool:
     """Return True if a plugin has made a node."""
     return MADE_BY in node.metadata_props
+
+
+def _has_module(node: ir.Node) -> bool:
+    """Return True if torch's metadata name the module that a node comes from."""
+    scopes = node.metadata_props.get(_SCOPES)
+    return scopes is not None and _NO_MODULE not in scopes
 
 
 def module_of(node: ir.Node) -> str:
