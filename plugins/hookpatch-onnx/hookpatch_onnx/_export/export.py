@@ -98,6 +98,12 @@ class Export:
             if not isinstance(module, torch.jit.ScriptModule):
                 yield name, module
 
+    def first_names(self) -> dict[str, str]:
+        """Return each name of a module of the model, with the first name of the same module."""
+        first: dict[int, str] = {}
+        every = self.model.named_modules(remove_duplicate=False)
+        return {name: first.setdefault(id(module), name) for name, module in every}
+
     def is_captured(self, plugin: str) -> bool:
         """Return True, and warn, if the model was captured before: then a plugin finds no modules."""
         if self._was_captured:
@@ -122,9 +128,10 @@ class Export:
         check(model, self.receipts)
         if self.state is not None:
             self.finished = model
+        names = self.first_names() if self.receipts else {}
         for receipt in self.receipts.values():
             try:
-                receipt.close(model)
+                receipt.close(model, names)
             except NodeError as error:
                 raise self.refuse(error) from None
 

@@ -43,7 +43,7 @@ def compare_with_plain(
     try:
         with warnings.catch_warnings(record=True):  # not ignored: where a warning is an error, torch behaves otherwise
             plain = _exported(export, exporter, bound)
-        outside = Outside(Side(export.finished, export.digests), plain, _stands(export), _names(export))
+        outside = Outside(Side(export.finished, export.digests), plain, _stands(export), export.first_names())
         remark, is_plain = _remark(outside), not outside.differences
     except Exception as error:  # of torch: the export was successful, and remains so for a plugin that is not strict
         is_plain = False
@@ -89,13 +89,6 @@ def _stands(export: Export) -> dict[ir.Node, Stand]:
         module = export.regions[number].module
         stands[node] = Stand(number, module_of(node) if module is None else module, module is not None)
     return stands
-
-
-def _names(export: Export) -> dict[str, str]:
-    """Return each name of a module of the model, with the first name of the same module."""
-    first: dict[int, str] = {}
-    every = export.model.named_modules(remove_duplicate=False)
-    return {name: first.setdefault(id(module), name) for name, module in every}
 
 
 def _remark(outside: Outside) -> str:

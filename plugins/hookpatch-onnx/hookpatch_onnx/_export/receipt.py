@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     import onnx_ir as ir  # imports numpy
 
 Wrapper: TypeAlias = Callable[..., Any]
-Find: TypeAlias = Callable[["ir.Model"], Mapping[str, str]]  # the parts left in a model, each with the reason
+# From a model and the first name of each module to the parts left in the model, each with the reason.
+Find: TypeAlias = Callable[["ir.Model", Mapping[str, str]], Mapping[str, str]]
 
 _NOT_CALLED: Final = "was not called by its forward, or only in a branch or loop of torch.cond and the like"
+BRANCH: Final = "a branch or loop"  # where torch names no module
 _MOST: Final = 3  # parts named; the others are counted
 
 
@@ -54,16 +56,22 @@ class Receipt:
         for part, reason in parts.items():
             self.missed.setdefault(part, reason)
 
-    def close(self, model: ir.Model) -> None:
-        """Look for parts left in the exported model.
+    def close(self, model: ir.Model, names: Mapping[str, str]) -> None:
+        """Look for parts left in the exported model; ``names`` has the first name of each module.
+
+        A part in a branch is taken for a part that was not called, which is named by then.
 
         Raises:
             NodeError: a part is left, and the plugin is strict.
         """
         accounted = {*self.made, *self.missed}
-        self.miss({part: _NOT_CALLED for part in self.marked if part not in accounted})
+        not_called = [part for part in self.marked if part not in accounted]
+        self.miss(dict.fromkeys(not_called, _NOT_CALLED))
         if self.find is not None:
-            self.miss(self.find(model))
+            found = self.find(model, names)
+            in_branches = [part for part in found if part.startswith(BRANCH)]
+            named = in_branches[max(0, len(in_branches) - len(not_called)) :]
+            self.miss({part: reason for part, reason in found.items() if part not in named})
         if self.is_strict and self.missed:
             part, reason = next(iter(self.missed.items()))
             ending = f"; and {len(self.missed) - 1} more" if len(self.missed) > 1 else ""

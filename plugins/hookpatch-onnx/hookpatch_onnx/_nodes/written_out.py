@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import onnx_ir as ir
 
+from hookpatch_onnx._export.receipt import BRANCH
 from hookpatch_onnx._model.reads import GraphLike, graphs
+from hookpatch_onnx._outside.side import first_name, module_of
 
 _THERE: Final = "is written out there"
 # 0.044715 of the formula, and its products with sqrt(2 / pi) and, for a sigmoid in place of tanh, with twice of it.
@@ -20,22 +22,22 @@ _MOVES: Final = ("Transpose", "Unsqueeze", "Squeeze", "Reshape", "Identity")  # 
 _STEPS: Final = 5  # from the squares to the root, and from the root to the division
 
 
-def written_out_norms(model: ir.Model) -> dict[str, str]:
+def written_out_norms(model: ir.Model, names: Mapping[str, str]) -> dict[str, str]:
     """Return the parts of a model that divide by the root of the mean of x^2 node by node, each with the reason."""
-    return _named(node for node in _nodes(model, "Sqrt", "Pow", "ReduceL2") if _is_of_norm(node))
+    return _named((node for node in _nodes(model, "Sqrt", "Pow", "ReduceL2") if _is_of_norm(node)), names)
 
 
-def written_out_gelus(model: ir.Model) -> dict[str, str]:
+def written_out_gelus(model: ir.Model, names: Mapping[str, str]) -> dict[str, str]:
     """Return the parts of a model that compute the tanh approximation of a GELU node by node, each with the reason."""
-    return _named(node for node in _nodes(model, "Tanh", "Sigmoid", "Exp") if _is_of_gelu(node))
+    return _named((node for node in _nodes(model, "Tanh", "Sigmoid", "Exp") if _is_of_gelu(node)), names)
 
 
-def _named(found: Iterable[ir.Node]) -> dict[str, str]:
+def _named(found: Iterable[ir.Node], names: Mapping[str, str]) -> dict[str, str]:
     """Return the parts with these nodes. A module that has several counts them: "norm", "norm (2)"."""
     counts = Counter[str]()
     parts = {}
     for node in found:
-        part = _part(node)
+        part = _part(node, names)
         counts[part] += 1
         parts[part if counts[part] == 1 else f"{part} ({counts[part]})"] = _THERE
     return parts
@@ -153,8 +155,9 @@ def _number(value: ir.Value | None) -> float | None:
     return float(tensor.numpy().reshape(())) if tensor is not None and tensor.size == 1 else None
 
 
-def _part(node: ir.Node) -> str:
+def _part(node: ir.Node, names: Mapping[str, str]) -> str:
     """Return the module that a node comes from: by torch's metadata, or by the name from TorchScript's exporter."""
-    if (scopes := node.metadata_props.get("pkg.torch.onnx.name_scopes")) is not None:
-        return str(["", *ast.literal_eval(scopes)][-2]) or "the model"  # in a branch only the name of the node
-    return (node.name or "").strip("/").rpartition("/")[0].replace("/", ".") or "the model"
+    scopes = node.metadata_props.get("pkg.torch.onnx.name_scopes")
+    if scopes is not None and len(ast.literal_eval(scopes)) == 1:
+        return BRANCH
+    return first_name(module_of(node), names) or "the model"
