@@ -204,7 +204,7 @@ def test_search_while_wrappers_change(make_module: MakeModule, add: str, drop: s
         while not stop.is_set():
             exec(code, vars(m), names)
 
-    def look() -> None:
+    def open_sessions() -> None:
         try:
             for _ in range(10):
                 wrap = hookpatch.wrap("changing:run", getattr(m, wrapper), reach="everywhere")
@@ -214,7 +214,7 @@ def test_search_while_wrappers_change(make_module: MakeModule, add: str, drop: s
             stop.set()
 
     with switching_often(5):
-        together(look, change_all_the_time)
+        together(open_sessions, change_all_the_time)
 
 
 # --- repeated imports

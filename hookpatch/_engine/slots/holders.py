@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator, MutableSequence, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import compress, repeat
+from itertools import chain, compress, repeat
 from operator import is_
 from types import CellType, FunctionType, ModuleType
 from typing import Any, Final, TypeAlias, final
@@ -300,8 +300,10 @@ def _is_of_annotations(owner: Any, holder: dict[Any, Any]) -> bool:
 
 
 def _keys(mapping: dict[Any, Any], referent: Any) -> list[Any]:
-    # GIL: no other thread changes the mapping meanwhile. A tuple for each item would make the collector run.
-    return [*compress(dict.keys(mapping), map(is_, dict.values(mapping), repeat(referent)))]
+    # GIL: C code begins and ends both iterators, so no other thread changes the mapping meanwhile.
+    # A tuple for each item would make the collector run.
+    keys, values = chain.from_iterable((dict.keys(mapping),)), chain.from_iterable((dict.values(mapping),))
+    return [*compress(keys, map(is_, values, repeat(referent)))]
 
 
 def classes_of(slot: Slot) -> list[type]:

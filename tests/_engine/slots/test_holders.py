@@ -6,14 +6,17 @@ import gc
 import subprocess
 import sys
 from collections.abc import Callable
+from threading import Event
 from types import ModuleType
 from typing import Any, Final
 
 import pytest
 from bound_names import HOLDERS, VENDOR, identities, marked, other, whole
+from shared_targets import switching_often, together
 
 import hookpatch
 from hookpatch._engine.patch.describe import describe
+from hookpatch._engine.slots.holders import _keys
 
 
 @pytest.fixture
@@ -241,3 +244,25 @@ def test_a_proxy_of_an_object_without_attributes_is_no_error(
         assert patch.state == "applied"
         assert "keeper:sqrt" in patch.stale
     assert keeper.keeper._self_kept is keeper.sqrt
+
+
+def test_a_mapping_that_other_threads_change() -> None:
+    """The keys of a referent are found while another thread adds and drops keys."""
+    referent, stop = object(), Event()
+    mapping = {**dict.fromkeys(range(500)), "here": referent}
+
+    def add_and_drop() -> None:
+        while not stop.is_set():
+            mapping.update(dict.fromkeys(map(str, range(100))))
+            for number in range(100):
+                del mapping[str(number)]
+
+    def look_for_keys() -> None:
+        try:
+            for _ in range(20_000):
+                assert _keys(mapping, referent) == ["here"]
+        finally:
+            stop.set()
+
+    with switching_often(9):
+        together(look_for_keys, add_and_drop)
