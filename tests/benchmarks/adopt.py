@@ -5,7 +5,8 @@
 installs the collections into a separate environment (FOLDER is kept), and rewrites the figures between the marks of the
 page. For each collection three processes run: one adopts, one applies the patches by hand, one applies the plugin. The
 last two describe each slot (code, defaults, closure) and run the same program. A patch counts as *equal* if the
-slot is described alike, the programs print the same, and the plugin's own test of the slot passes.
+slot is described alike, the programs print the same, and the plugin's own test of the slot passes. A process that fails
+or runs for too long is named, and its collection counts as not equal.
 """
 
 from __future__ import annotations
@@ -116,6 +117,7 @@ COLLECTIONS: Final = {
         ("onnx-diagnostic", "onnxruntime", "onnxscript", "optree", "scipy", "torch", "transformers"),
     ),
 }
+LIMIT: Final = 240  # seconds for each process: a collection that hangs counts as not adopted
 DESCRIBE: Final = '''
 import ast, importlib, operator, re, sys, types
 
@@ -147,7 +149,7 @@ def key_of(text):
         module, _, path = text.partition(":")
         return operator.attrgetter(path)(importlib.import_module(module))
 
-def slot(target):
+def slot(target, inherits):
     module, _, path = target.partition(":")
     if not path: return ["module", str(type(sys.modules.get(module)))]
     owner = sys.modules.get(module)
@@ -156,25 +158,29 @@ def slot(target):
     for step in steps: owner = getattr(owner, step)
     if last in ("__code__", "__class__"): return described(getattr(owner, last))
     own = vars(owner)
+    if inherits and not key and isinstance(owner, type):
+        own = next((vars(base) for base in owner.__mro__ if last in vars(base)), own)
     if key:
         try: own, last = own[last], key_of(key)
         except AttributeError: return ["no address"]
     return described(dict.get(own, last) if key else own[last]) if last in own else ["absent"]
 
-def slots(targets):
-    return {target: slot(target) for target in targets}
+def slots(targets, inherits=False):
+    return {target: slot(target, inherits) for target in targets}
 '''
 PROGRAM: Final = """
 import contextlib, importlib, io, json, sys
 from describe import slots
 targets, modules, apply = json.load(open("task.json"))
+code = compile(open("use.py").read(), "use.py", "exec")  # now: the patches may replace open
+output = open(sys.argv[1] + ".json", "w")
 for name in modules: importlib.import_module(name)
 
 def look():
     out = io.StringIO()
-    now = slots(targets)
+    now = slots(targets, inherits=True)  # a method equal to the inherited one has the same effect
     with contextlib.redirect_stdout(out):
-        exec(compile(open("use.py").read(), "use.py", "exec"), {"__name__": "use"})
+        exec(code, {"__name__": "use"})
     return now, out.getvalue()
 
 if sys.argv[1] == "plugin":
@@ -192,7 +198,8 @@ else:
     with result if hasattr(result, "__enter__") else contextlib.nullcontext():
         now, printed = look()
     result = {"before": before, "now": now, "printed": printed}
-json.dump(result, open(sys.argv[1] + ".json", "w"))
+json.dump(result, output)
+output.close()
 """
 
 
@@ -218,7 +225,10 @@ def measured(python: Path, name: str, collection: Collection) -> Row:
         }.items():
             (folder / file).write_text(text)
         words = ("-m", "hookpatch", "adopt", collection.apply, "--name", "adopted", "--json", *collection.words)
-        answer = json.loads(run_benchmark(python, folder, *words, statuses=(0, 1)))
+        try:
+            answer = json.loads(run_benchmark(python, folder, *words, statuses=(0, 1), limit=LIMIT))
+        except SystemExit as error:
+            return Row(name, {}, {collection.apply: str(error)}, set(), {})
         verbs = {
             target: entry["verb"] for entry in answer["patches"] for target in entry.get("targets", [entry["target"]])
         }
@@ -229,12 +239,16 @@ def measured(python: Path, name: str, collection: Collection) -> Row:
         (folder / "task.json").write_text(
             json.dumps([[*verbs, *missing], [home, *imported, *modules], collection.apply])
         )
-        for way in ("hand", "plugin"):
-            run_benchmark(python, folder, "program.py", way)
-        hand, plugin = (json.loads((folder / f"{way}.json").read_text()) for way in ("hand", "plugin"))
         paths = f"pythonpath={folder / 'hookpatch-adopted'} {folder}"
         flags = ("-q", "-rA", "-p", home, "-o", paths)  # with the module of the apply function, as above
-        tested = run_benchmark(python, folder, "-m", "pytest", *flags, "hookpatch-adopted", statuses=(0, 1))
+        try:
+            for way in ("hand", "plugin"):
+                run_benchmark(python, folder, "program.py", way, limit=LIMIT)
+            test = ("-m", "pytest", *flags, "hookpatch-adopted")
+            tested = run_benchmark(python, folder, *test, statuses=(0, 1), limit=3 * LIMIT)
+        except SystemExit as error:
+            return Row(name, verbs, missing, set(), dict.fromkeys(verbs, str(error)))
+        hand, plugin = (json.loads((folder / f"{way}.json").read_text()) for way in ("hand", "plugin"))
         passed = set(re.findall(r"^PASSED \S+?\[(.*)\]$", tested, re.MULTILINE))
         failed = set(re.findall(r"^(?:FAILED|ERROR) \S+?\[(.*?)\]", tested, re.MULTILINE))
     rows = {
@@ -265,7 +279,7 @@ def table(rows: list[Row]) -> list[str]:
         sum(len(row.verbs) for row in rows),
         sum(len(row.equal) for row in rows),
     )
-    return [*lines, f"| together | {total} | {written} | | {equal} ({equal / total:.3f}) |"]
+    return [*lines, f"| together | {total} | {written} | | {equal} ({equal / max(total, 1):.3f}) |"]
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -73,16 +74,28 @@ def environment(folder: Path, programs: dict[str, Program]) -> Path:
     return python
 
 
-def run_benchmark(python: Path, folder: Path, *words: str | Path, statuses: Sequence[int] = (0,)) -> str:
+def run_benchmark(
+    python: Path, folder: Path, *words: str | Path, statuses: Sequence[int] = (0,), limit: float = 600
+) -> str:
+    """Return what a program prints; SystemExit for another status, and for a program that runs too long.
+
+    The program has its own process group, which is killed at the limit with all children.
+    """
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
     quiet = {"DD_TRACE_ENABLED": "false", "DD_INSTRUMENTATION_TELEMETRY_ENABLED": "false", "PYTHONWARNINGS": "ignore"}
     command = [str(python), *map(str, words)]
-    completed = subprocess.run(
-        command, capture_output=True, text=True, cwd=folder, env={**clean, **quiet}, timeout=600, check=False
-    )
-    if completed.returncode not in statuses:
-        raise SystemExit(f"{command}: {completed.stderr[-1500:]}")
-    return completed.stdout
+    pipe, out = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(
+        command, stdin=out, stdout=pipe, stderr=pipe, text=True, cwd=folder, env={**clean, **quiet}, process_group=0
+    ) as process:
+        try:
+            printed, errors = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise SystemExit(f"{' '.join(command[1:])}: no end after {limit:g} s") from None
+    if process.returncode not in statuses:
+        raise SystemExit(f"{' '.join(command[1:])}: {errors[-1500:]}")
+    return printed
 
 
 def truth(python: Path, folder: Path, program: Program) -> set[str]:

@@ -19,7 +19,7 @@ from hookpatch._inspect.adopt.recipe import recipe_of, value_at
 from hookpatch._inspect.adopt.rules import with_rules
 from hookpatch._inspect.adopt.states import States
 from hookpatch._inspect.adopt.undo import Undo, called, undo_of
-from hookpatch._inspect.adopt.values import SPECIAL, take_values
+from hookpatch._inspect.adopt.values import SPECIAL, is_restored, take_values
 from hookpatch._inspect.audit.snapshot import Change
 from hookpatch.errors import TargetSyntaxError
 
@@ -82,21 +82,30 @@ def _adopted(apply: str, undo_address: str | None, modules: Sequence[str], steps
         undo.run()
         unrestored = changes.left_after_undo(of_slots) - beside
     enter = None
-    if undo is not None and targets and unrestored.isdisjoint(targets):
-        entries = [{"target": target, "verb": "enter", "requires": ""} for target in targets]
+    if undo is not None and (changed_states or targets) and _undoes(undo, unrestored, targets):
         enter = _enter_of(undo, targets, home)
         changed_states = []  # the undo's task
     elif undo is None or undo.way == "function":
         take_values(entries, changed, changes, beside)
+        if not all(entry["verb"] for entry in entries) and is_restored(changed, changes, beside):
+            enter = _enter_of(Undo("slots", "", None), targets, home)
+    if enter is not None:
+        entries = [{"target": target, "verb": "enter", "requires": ""} for target in targets]
     entries.sort(key=lambda entry: (not entry.get("taken"), str(entry["target"])))
     answer = {"entries": entries, "left": sorted(unrestored), "enter": enter, "others": of_others}
     return {**answer, "states": changed_states, "imported": [*modules, home]}
 
 
+def _undoes(undo: Undo, unrestored: set[str], targets: Sequence[str]) -> bool:
+    """Return True if the plugin may rely on an undo. What a context manager or a method leaves, the plugin restores."""
+    left = unrestored.intersection(targets)
+    return not left or (undo.way != "function" and len(left) < len(targets))
+
+
 def _enter_of(undo: Undo, targets: Sequence[str], home: str) -> dict[str, Any]:
     """Return the module to wait for, the one with most patched slots; the way of the undo; the requirements."""
     modules = Counter(target.partition(":")[0] for target in sorted(targets) if ":" in target)
-    [(module, _)] = modules.most_common(1)
+    [(module, _)] = modules.most_common(1) or [(home, 0)]
     requires = sorted({_requirement(module), _requirement(home)} - {""})
     return {"module": module, "way": undo.way, "name": undo.name, "requires": requires}
 
@@ -111,6 +120,10 @@ def _entry(target: str, changes: Mapping[str, Change], home: str) -> dict[str, A
     """Return a patch: target, verb, source and requirement; or the reason why no patch is equivalent."""
     change = changes[target]
     entry: dict[str, Any] = {"target": target, "requires": _requirement(target.partition(":")[0])}
+    try:
+        Target(target)
+    except TargetSyntaxError:
+        return {**entry, "verb": None, "reason": "its name is in no address"}
     is_item = issubclass(type(change.owner), dict)
     if is_item and not _is_address(target):
         return {**entry, "verb": None, "reason": "no address leads to its key"}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-from collections.abc import Mapping
-from importlib.util import resolve_name
+from collections.abc import Container, Mapping
 from types import ModuleType
-from typing import Any, Final, final
+from typing import Final, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.describe import PLAIN
 from hookpatch._engine.slots.slot import ABSENT
+from hookpatch._inspect.adopt.authors import Authors
 from hookpatch._inspect.adopt.objects import Objects, modules_by_hand
 from hookpatch._inspect.audit.compare import Comparison
 from hookpatch._inspect.audit.kinds import is_code
@@ -35,29 +33,60 @@ class Changes:
         self._snapshot: Final = recorder.snapshot
         self._objects: Final = Objects()
         self._modules: Final = dict(imports.modules())
+        self._known_authors: Final[dict[int, Authors]] = {}  # by the number of modules
 
     def of_apply(self) -> dict[str, Change]:
         """Return the changed slots due to the apply function: patches, and names added to foreign modules and classes.
 
         A name that a package loads from a submodule is no change of the apply function.
         """
-        patches, authors, stored = self._patches(), _authors(self._home), _stored_by(self._home)
+        patches, authors = self._patches(), self._authors
         changes = {
             target: change
             for target, (change, kind) in self._all_patches().items()
-            if _package_of(target) != _package_of(self._home)
-            and (
-                target in patches
-                or (kind == "added" and not _is_of_submodule(change) and not _is_of_itself(target, change))
-                or (change.name in stored and type(change.now) in PLAIN)
-            )
-            and _author_of(change) in (None, PYTHON, *authors)
+            if _package_of(target) != _package_of(self._home) and self._is_by_apply(target, change, kind, patches)
         }
+        changes |= self._in_package()
         for target, change in self._objects.changes():
             origin = origin_of(change.now, change.before) if change.now is not ABSENT else Origin()
-            is_own = origin.distribution in authors and (origin.distribution or origin.file) not in (None, PYTHON)
-            if (is_own or change.name in stored) and _package_of(target) != _package_of(self._home):
+            is_own = (origin.distribution or origin.file) not in (None, PYTHON) and authors.patch_with(origin)
+            if (is_own or change.name in authors.stored) and _package_of(target) != _package_of(self._home):
                 changes[target] = change
+        return changes
+
+    @property
+    def _authors(self) -> Authors:
+        loaded = len([*imports.modules()])
+        if loaded not in self._known_authors:  # the authors' modules grow
+            files = (names_of_module(module).get("__file__") for module in self._modules.values())
+            self._known_authors[loaded] = Authors(self._home, frozenset(file for file in files if type(file) is str))
+        return self._known_authors[loaded]
+
+    def _is_by_apply(self, target: str, change: Change, kind: str, patches: Container[str]) -> bool:
+        authors = self._authors
+        origin = origin_of(change.now, change.before) if change.now is not ABSENT else Origin()
+        home = of_module(target.partition(":")[0]).distribution
+        is_mentioned = authors.mention(change.name, home)
+        if target in patches and kind == "replaced":
+            return authors.patch_with(origin) and (origin.is_known or change.now is ABSENT or is_mentioned)
+        if origin.distribution not in (None, PYTHON, *authors.distributions):
+            return False  # such as the marks of zope.interface in each class
+        if target in patches:
+            return True
+        if kind == "added" and not _is_of_submodule(change) and not _is_of_itself(target, change):
+            return (origin.distribution or origin.file) not in (None, PYTHON) or is_mentioned
+        return change.name in authors.stored and type(change.now) in PLAIN
+
+    def _in_package(self) -> dict[str, Change]:
+        """Return the names of other modules of the function's package that the function's module sets."""
+        comparison, stored, changes = Comparison(self._snapshot, {}), self._authors.stored, {}
+        for change in self._snapshot.changes(self._snapshot.owners()):
+            is_plain = type(change.before) in PLAIN and type(change.now) in PLAIN
+            if change.name in stored and (is_plain or (is_code(change.before) and is_code(change.now))):
+                target = comparison.address(change.owner, change.name)
+                module = target.partition(":")[0]
+                if module != self._home and module in self._modules and _package_of(target) == _package_of(self._home):
+                    changes[target] = change
         return changes
 
     def of_entries(self) -> dict[str, Change]:
@@ -67,16 +96,18 @@ class Changes:
         plain values of keys that the function's module sets. Anything else is left out, as a cache is.
         """
         entries: dict[str, Change] = {}
-        authors, stored = _authors(self._home), _stored_by(self._home)
+        authors, stored = self._authors, self._authors.stored
         for (_, _, mapping, key, before, now), target in Comparison(self._snapshot, {}).entries():
             is_exchanged = is_code(before) and (now is ABSENT or is_code(now))
             is_ours = issubclass(type(key), type) and str(key.__module__).startswith("hookpatch")
             is_foreign = _package_of(target) != _package_of(self._home) and not is_ours
+            is_foreign = is_foreign and not _is_of_itself(target, Change(mapping, key, before, now))
             if is_foreign and type(key) is str and key in stored and type(now) in PLAIN:
                 entries[target] = Change(mapping, key, before, now)
             elif is_foreign and (is_exchanged or is_code(now)):
                 origin = origin_of(now, before) if now is not ABSENT else Origin()
-                is_own = origin.distribution in authors and (origin.distribution or origin.file) not in (None, PYTHON)
+                is_own = (origin.distribution or origin.file) not in (None, PYTHON)
+                is_own = is_own and origin.distribution in authors.distributions
                 if is_own or (is_exchanged and origin.distribution in (None, PYTHON)):
                     entries[target] = Change(mapping, key, before, now)
         return entries
@@ -102,7 +133,7 @@ class Changes:
             if before is not None and before is not module:
                 changes[f"sys:modules[{name!r}]"] = Change(held, name, before, module)
         for name in modules_by_hand(self._modules):
-            if _package_of(name) != _package_of(self._home):
+            if _package_of(name) != _package_of(self._home) and self._authors.mention(name, None):
                 changes[f"sys:modules[{name!r}]"] = Change(held, name, ABSENT, held[name])
         return changes
 
@@ -146,62 +177,6 @@ def _package_of(address: str) -> str:
 def _author_of(change: Change) -> str | None:
     """Return the distribution of the new value."""
     return (origin_of(change.now, change.before) if change.now is not ABSENT else Origin()).distribution
-
-
-def _authors(home: str) -> set[str | None]:
-    """Return the distributions whose values an apply function may write: its own, and those that its module imports.
-
-    An imported module outside of distributions, such as a file beside the program, counts with its own imports.
-    """
-    authors, names, seen = {of_module(home).distribution}, [home], {home}
-    module = imports.module_named(home)
-    if not issubclass(type(module), ModuleType):  # a package may put an object in its place, as snoop does
-        authors.add(origin_of(type(module)).distribution)
-    while names:
-        for name in _imported_by(names.pop()):
-            distribution = of_module(name).distribution
-            authors.add(distribution)
-            if distribution is None and name not in seen:
-                seen.add(name)
-                names.append(name)
-    return authors
-
-
-def _stored_by(name: str) -> set[str]:
-    """Return the attributes and keys that the source of a module sets, by statements or by ``setattr``."""
-    stored: set[str] = set()
-    for node in _nodes(name):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            stored.add(node.attr)
-        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-            stored |= {
-                word.value for word in [node.slice] if isinstance(word, ast.Constant) and type(word.value) is str
-            }
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "setattr":
-            stored |= {str(word.value) for word in node.args[1:2] if isinstance(word, ast.Constant)}
-    return stored
-
-
-def _nodes(name: str) -> list[ast.AST]:
-    """Return the syntax tree of a module as a list; empty without a readable source."""
-    module: Any = imports.loaded(name)
-    try:
-        return [*ast.walk(ast.parse(inspect.getsource(module)))]
-    except (OSError, TypeError, SyntaxError, ValueError):
-        return []
-
-
-def _imported_by(name: str) -> set[str]:
-    """Return the modules that the statements of a module import; empty without a readable source."""
-    module: Any = imports.loaded(name)
-    nodes = _nodes(name)
-    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    for node in nodes:
-        if isinstance(node, ast.ImportFrom):
-            package = str(names_of_module(module).get("__package__") or "")
-            source = resolve_name("." * node.level + (node.module or ""), package) if package or not node.level else ""
-            names |= {source, *(f"{source}.{alias.name}" for alias in node.names)}
-    return {imported for imported in names if imports.loaded(imported) is not None}
 
 
 def _is_of_submodule(change: Change) -> bool:

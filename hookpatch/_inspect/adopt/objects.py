@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from importlib.machinery import ModuleSpec
 from types import FunctionType, ModuleType
@@ -71,5 +72,8 @@ def modules_by_hand(before: Mapping[str, Any]) -> list[str]:
 
 
 def _is_regular(name: str, module: Any) -> bool:
-    spec = names_of_module(module).get("__spec__") if issubclass(type(module), ModuleType) else None
-    return type(spec) is ModuleSpec and spec.name == name
+    """Return True for a module made by an import of the name, or whose file has put another object in its place."""
+    names = names_of_module(module)
+    spec, path = names.get("__spec__"), name.replace(".", os.sep)
+    file = os.path.splitext(str(names.get("__file__")))[0].removesuffix(f"{os.sep}__init__")
+    return (type(spec) is ModuleSpec and spec.name == name) or file.endswith(f"{os.sep}{path}")

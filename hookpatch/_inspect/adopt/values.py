@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableSequence
-from types import CodeType, ModuleType
 from typing import Any, Final
 
-from hookpatch._engine.patch.describe import PLAIN
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.item import ItemSlot
-from hookpatch._engine.slots.slot import write_or_delete
+from hookpatch._engine.slots.slot import ABSENT, along_mro, write_or_delete
 from hookpatch._inspect.adopt.changes import Changes
 from hookpatch._inspect.audit.kinds import is_code
 from hookpatch._inspect.audit.snapshot import Change
 
 SPECIAL: Final = ("__code__", "__class__")  # attributes that no dictionary holds
-_VALUES: Final = (*PLAIN, tuple, frozenset, list, dict, set, ModuleType, CodeType)
 
 
 def restore(changes: Mapping[str, Change]) -> None:
@@ -25,6 +22,15 @@ def restore(changes: Mapping[str, Change]) -> None:
             write_or_delete(ItemSlot(change.owner, change.name), change.before)
         else:
             write_or_delete(AttributeSlot(change.owner, change.name), change.before)
+
+
+def is_restored(changed: Mapping[str, Change], changes: Changes, beside: set[str]) -> bool:
+    """Restore the slots; return True if no change is left. A changed lock is a change of state that always stays."""
+    try:
+        restore(changed)
+    except Exception:  # foreign code
+        return False
+    return not (changes.addresses() - beside or any(_is_lock(change.now) for change in changed.values()))
 
 
 def take_values(
@@ -40,21 +46,14 @@ def take_values(
         changes: compares the process with the time before.
         beside: the addresses of changes by other code.
     """
-    lost = [entry for entry in entries if "verb_if_taken" in entry]
-    values = [entry for entry in lost if _can_be_taken(changed[entry["target"]].now)]
-    if not values or len(values) < sum(not entry["verb"] for entry in entries):
-        return  # a changed lock, for example, is a change of state that restored slots do not take back
-    try:
-        restore(changed)
-    except Exception:  # foreign code
-        return
-    if changes.addresses() - beside:
+    values = [entry for entry in entries if "verb_if_taken" in entry]
+    if len(values) < sum(not entry["verb"] for entry in entries) or not is_restored(changed, changes, beside):
         return
     for entry in values:
         del entry["reason"]
         entry.update(verb=entry.pop("verb_if_taken"), taken=True)
 
 
-def _can_be_taken(value: Any) -> bool:
-    """Return True for code and plain values: a lock, for example, belongs to the state of one process."""
-    return is_code(value) or type(value) in _VALUES or any(base in PLAIN for base in type(value).__mro__)
+def _is_lock(value: Any) -> bool:
+    """Return True for a lock, which belongs to the state of one process, such as the threads that wait."""
+    return all(along_mro(type(value), name) is not ABSENT for name in ("acquire", "release")) and not is_code(value)

@@ -55,7 +55,7 @@ def adopt(
         raise NewPluginError(name, f"{culprit} cannot be run here: {problem}")
     written = [entry for entry in answer["entries"] if entry["verb"]]
     missing = [entry for entry in answer["entries"] if not entry["verb"]]
-    if not written:
+    if not written and answer["enter"] is None:
         reasons = "; ".join(f"{entry['target']}: {entry['reason']}" for entry in missing[:_SHOWN])
         more = f"; and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
         problem = f"{apply} changes no slot that a patch can express; --import names what it waits for"
@@ -81,11 +81,15 @@ def _print_answer(
 ) -> None:
     print_text("\n".join([f"{folder}:", *(f"  {path}" for path in files)]))
     count = sum(len(entry.get("targets", [entry])) for entry in written)
-    print_text(f"{count} of {count + len(missing)} patches are written:")
-    print_text("\n".join(f"  {entry['verb']:<8} {entry['target']}{_slots(entry)}" for entry in written))
+    rows = [f"  {entry['verb']:<8} {entry['target']}{_slots(entry)}" for entry in written]
+    print_text("\n".join([f"{count} of {count + len(missing)} patches are written:", *rows]))
+    if not rows:
+        print_text("The function changes no slot: the plugin runs the function, and its undo at the end.")
     if missing:
         print_text("Not written:")
         print_text("\n".join(f"  {entry['target']}: {entry['reason']}" for entry in missing))
+    if answer["enter"] is not None and answer["enter"]["way"] == "slots":
+        print_text("Not each patch has an address: the plugin runs the function, and restores the slots at the end.")
     if any("taken" in entry for entry in written):
         print_text("* The value has no address: the plugin runs the function once, and restores the slots.")
     if answer["states"]:

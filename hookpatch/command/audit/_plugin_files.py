@@ -8,9 +8,10 @@ from string import Template
 from typing import Any, Final
 
 from hookpatch._engine.patch.target import Target
-from hookpatch.command._new import files_for, words_for
+from hookpatch.command._new import files_for, literal, words_for
 
 _TEMPLATE: Final = Path(__file__).parent / "_adopted"
+_ANY: Final = "name"  # words_for asks for an address: an entered plugin waits for a module
 _BODIES: Final = {  # of the context manager that applies and undoes
     "function": """    undo = value_at("{undo}")
     value_at("{apply}")()
@@ -23,6 +24,12 @@ _BODIES: Final = {  # of the context manager that applies and undoes
         yield
     finally:
         patcher.{undo}()""",
+    "slots": """    if not KEPT:
+        value_at("{apply}")()
+        KEPT.update({{slot: read(*place(slot)) for slot in TARGETS}})
+    for slot in TARGETS:
+        write(*place(slot), KEPT[slot])
+    yield""",
     "context": """    with value_at("{apply}")():
         yield""",
 }
@@ -47,7 +54,8 @@ def plugin_files(name: str, distribution: str, apply: str, answer: Mapping[str, 
     """
     written = [entry for entry in answer["entries"] if entry["verb"]]
     targets = [target for entry in written for target in entry.get("targets", [entry["target"]]) if ":" in target]
-    words = dict(words_for(name, distribution, Target(str(targets[0]))))
+    first = targets[0] if answer["enter"] is None else f"{answer['enter']['module']}:{_ANY}"
+    words = dict(words_for(name, distribution, Target(str(first))))
     packages = {target.partition(":")[0].partition(".")[0] for target in targets}
     kind = "entered" if answer["enter"] else "plugin"
     for path, text in files_for(words):
@@ -79,12 +87,16 @@ def _words_of(
         parts = [_filled("taken.py.in", **facts), _filled("slots.py.in")] if is_taken else []
         return {**words, "taken": "".join(part.rstrip("\n") + "\n\n\n" for part in parts), **_SOURCES[is_taken]}
     requires = f", requires={tuple(entered['requires'])!r}" if entered["requires"] else ""
-    rows = "\n".join(f'    "{target}",' for target in targets)
+    rows = "\n".join(f"    {literal(target)}," for target in targets)
+    is_kept = entered["way"] == "slots"
     body = _BODIES[entered["way"]].format(apply=apply, undo=entered["name"])
     return {
         "module": entered["module"],
         "targets": rows,
         "body": body,
+        "imports": "" if is_kept else "from sys import modules as loaded\n",
+        "loaded": "" if is_kept else ' if slot.partition(":")[0] in loaded',
+        "kept": "\nKEPT: Final[dict[str, Any]] = {}  # the values of the first run, used again" if is_kept else "",
         "requires": requires,
         "slots": _filled("slots.py.in").rstrip(),
     }

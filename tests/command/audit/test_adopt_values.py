@@ -187,6 +187,34 @@ def test_values_without_an_address(tmp_path: Path) -> None:
     assert tested.stdout.splitlines()[-1].startswith(f"{len(TAKEN | WRITTEN)} passed"), tested.stdout
 
 
+ODD = """
+import json, pickle, types
+
+class Key:
+    pass
+
+def apply():
+    setattr(json, "_shop$patched", True)
+    original = json.dumps
+    json.dumps = lambda *args, **options: original(*args, **options).upper()
+    pickle._Pickler.dispatch[Key] = pickle._Pickler.dispatch[types.new_class("Odd")] = lambda pickler, value: None
+"""
+
+
+def test_patches_without_an_address_are_entered(tmp_path: Path) -> None:
+    """Names and keys that are in no address: the plugin runs the function, and restores the slots, each time."""
+    (tmp_path / "fixes.py").write_text(ODD)
+    completed = run_python(tmp_path, "-m", "hookpatch", "adopt", "fixes:apply", "--name", "fixed", "--json")
+    answer = json.loads(completed.stdout)
+    assert (completed.returncode, answer["unsaid"]) == (0, [])
+    assert {entry["verb"] for entry in answer["patches"]} == {"enter"}
+    assert {"json:_shop$patched", "json:dumps"} < {entry["target"] for entry in answer["patches"]}
+    look = "print(json.dumps('a'), hasattr(json, '_shop$patched'), len(pickle._Pickler.dispatch) - size)"
+    block = "import hookpatch, json, pickle\nfrom hookpatch_fixed import fixed\nsize = len(pickle._Pickler.dispatch)\n"
+    block += f"for _ in range(2):\n    with hookpatch.active(*fixed.hookpatch_patches()):\n        {look}\n    {look}"
+    assert run_python(tmp_path, "-c", block).stdout.splitlines() == ['"A" True 2', '"a" False 0'] * 2
+
+
 def test_values_are_not_taken_if_a_change_would_be_left(tmp_path: Path) -> None:
     """A class whose names can be set once only cannot be restored, so the patch is not written."""
     (tmp_path / "fixes.py").write_text(
