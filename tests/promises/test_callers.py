@@ -452,3 +452,21 @@ def test_a_place_without_a_running_function_is_told(
 def test_a_place_that_is_none_is_refused(caller: str) -> None:
     with pytest.raises(PatchError, match="is neither a pattern of modules nor of functions"):
         hookpatch.inject("vendor:function", b=5, callers=caller)
+
+
+@pytest.mark.parametrize("heir", ["thing.method", "Child.method", "Child.of_class", "thing.of_class", "Kind().method"])
+@pytest.mark.parametrize("verb", ["wrap", "inject"])
+@pytest.mark.parametrize("class_first", [True, False])
+def test_a_wrapper_of_an_heir_is_no_silent_caller(vendor: Any, heir: str, verb: str, class_first: bool) -> None:
+    """The wrapper of an inherited method counts as the caller of the class's method: the report says so."""
+    owner, name = heir.split(".")
+    change: Any = {"wrap": lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs), "inject": {"a": 1}}[verb]
+    of_heir = getattr(hookpatch, verb)(f"vendor:{heir}", change)
+    of_class = hookpatch.inject(f"vendor:Kind.{name}", b=5, callers="shop")
+    with hookpatch.active(*([of_class, of_heir] if class_first else [of_heir, of_class])) as session:
+        callee = getattr(vendor.Child() if owner == "Child" else vendor.thing, name)
+        is_in_effect = called("shop", callee, *[1] * (verb == "wrap")) == (1, 5)
+        line = f"callers= takes a call through vendor:{heir} for a call by the wrapper of a patch given to active()"
+        assert is_in_effect is (line not in str(session.report()))
+        assert is_in_effect or (verb == "wrap" and owner != "Kind()")
+        assert called("other", callee, *[1] * (verb == "wrap")) == (1, 0)

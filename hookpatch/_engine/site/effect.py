@@ -6,6 +6,7 @@ module with a slot of its own for the inherited name.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from itertools import takewhile
 from types import FunctionType, MethodType
@@ -44,19 +45,53 @@ def lack_of_effect(site: Site, layer: Layer) -> str:
         return layer.without_effect
     by = hidden(site, layer)
     here = by.text if by is not None else lost_beneath(layer, site.layers[site.layers.index(layer) + 1 :])
-    return "; ".join(filter(None, (here, *_passed_by(site, layer))))
+    return "; ".join(filter(None, (here, *_passed_by(site, layer), *_called_by_wrappers(site, layer))))
 
 
 def _passed_by(site: Site, layer: Layer) -> list[str]:
     """Return in words the patches of heirs whose calls do not reach a layer."""
-    slot = site.slot if layer.home is None else layer.home[0]
-    inheriting = heirs(slot.name) if slot.in_class is not None and isinstance(slot, AttributeSlot) else ()
-    passing = [
-        _covering_layer(heir, slot.in_class, site, layer) for heir in inheriting if slot.in_class and heir is not site
-    ]
+    slot = _slot_of(site, layer)
+    passing = [_covering_layer(heir, cls, site, layer) for heir, cls in _heirs_of_class(site, layer)]
     passing += [_fetching_layer(heir, slot, site, layer) for heir in heirs("") if heir is not site]
-    texts = {_in_words(outer): None for outer in passing if outer is not None}
-    return [*texts][:_MOST] + [f"and through {len(texts) - _MOST} more"] * (len(texts) > _MOST)
+    return _at_most(_in_words(outer) for outer in passing if outer is not None)
+
+
+def _slot_of(site: Site, layer: Layer) -> Slot:
+    return site.slot if layer.home is None else layer.home[0]
+
+
+def _heirs_of_class(site: Site, layer: Layer) -> list[tuple[Site, type]]:
+    """Return the sites with the name of a layer's attribute of a class, each with the class; empty without a class."""
+    slot = _slot_of(site, layer)
+    if slot.in_class is None or not isinstance(slot, AttributeSlot):
+        return []
+    return [(heir, slot.in_class) for heir in heirs(slot.name) if heir is not site]
+
+
+def _called_by_wrappers(site: Site, layer: Layer) -> list[str]:
+    """Return in words the patches of heirs with wrappers that ``callers=`` of a layer takes for the callers."""
+    if all(":" in caller for caller in layer.patch.callers):  # functions, which are searched in all frames
+        return []
+    wrappers = [
+        over
+        for heir, cls in _heirs_of_class(site, layer)
+        if _inherits(heir, cls)
+        for over in heir.layers
+        if over.patch.verb == "wrap" and not (over.is_left_out or over.is_needless)
+    ]
+    text = "callers= takes a call through {} for a call by the wrapper of {}"
+    return _at_most(text.format(over.patch.address, over.owner) for over in wrappers)
+
+
+def _at_most(texts: Iterable[str]) -> list[str]:
+    """Return a few of the texts, each once, and the number of further ones."""
+    different = list(dict.fromkeys(texts))
+    return different[:_MOST] + [f"and through {len(different) - _MOST} more"] * (len(different) > _MOST)
+
+
+def _inherits(heir: Site, cls: type) -> bool:
+    owner = heir.slot.owner
+    return cls in (mro(owner)[1:] if issubclass(type(owner), type) else mro(type(owner)))
 
 
 def _covering_layer(heir: Site, cls: type, site: Site, layer: Layer) -> Layer | None:
