@@ -12,6 +12,7 @@ from hookpatch._bootstrap.interrupts import is_of_code
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.process_end import call_guarded, raised, text_of
 from hookpatch._session.ledger import Entry, State, compare
+from hookpatch._session.span.leftovers import finish_postponed
 from hookpatch._session.stale import note_caches, note_kept, note_stale
 from hookpatch.errors import one_line
 
@@ -170,6 +171,7 @@ def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
         note_kept([entry for entry in entries if entry.state == "restored"])
         for entry in applied:
             entry.differing = () if entry.applied is None else entry.applied.differences()
+        finish_postponed()  # of sessions collected in the middle of a search
     by_home: dict[str | None, list[Entry]] = {}
     for entry in entries:
         by_home.setdefault(entry.request.home, []).append(entry)

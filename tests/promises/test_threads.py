@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import itertools
 import subprocess
@@ -20,6 +21,7 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 from environments import ROOT
+from interrupts import in_child
 from layers import HIDES_PATCHES
 from shared_targets import (
     ALL,
@@ -323,3 +325,21 @@ def test_finalizers_in_the_middle_of_changes_do_not_wait_for_each_other(make_mod
     patches.close()
     assert contents == [{"a": 7, "b": 2}]
     assert m.right == {"a": 1, "b": 2}
+
+
+def test_a_session_collected_in_a_search_ends_with_the_report(make_module: MakeModule) -> None:
+    """The finalizer of a dropped session does not close the session in the middle of a search, but after the report."""
+    m: Any = make_module("searched", "def run(): return 'run'\ndef other(): return 'other'")
+
+    def report_and_call() -> str:
+        gc.disable()
+        circle: list[Any] = [hookpatch.active(hookpatch.replace("searched:run", lambda: "new")).open()]
+        circle.append(circle)
+        with hookpatch.active(hookpatch.wrap("searched:other", lambda w, i, a, k: w())) as session:
+            del circle
+            sys.addaudithook(lambda event, _: event == "gc.get_referrers" and collected.append((m.run(), gc.collect())))
+            session.report()
+            return f"{collected[0][0]} {m.run()}"
+
+    collected: list[Any] = []
+    assert in_child(report_and_call) == "new run"
