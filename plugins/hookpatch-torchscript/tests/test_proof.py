@@ -632,4 +632,81 @@ def test_a_decorator_that_scripting_leaves_out_is_said(cls: Any, function: str, 
 
 
 def test_nothing_is_dropped_without_a_decorator() -> None:
-    assert explain(torch.nn.Linear(2, 2)).dropped == []
+    explanation = explain(torch.nn.Linear(2, 2), inputs=(torch.ones(1, 2),))
+    assert (explanation.dropped, explanation.differs, explanation.limits) == ([], "", [])
+
+
+class WithoutType(torch.nn.Module):
+    def forward(self, x, n):
+        return x * n
+
+
+class Scripting(torch.nn.Module):
+    """Computes something else in TorchScript, and counts the calls."""
+
+    def __init__(self, raises: bool) -> None:
+        super().__init__()
+        self.raises = raises
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        if torch.jit.is_scripting():
+            if self.raises:
+                raise ValueError("too few " + str(x.size(0)))
+            return x + 1
+        return x
+
+
+def function_of_lists(parts):
+    return parts[0] * 2
+
+
+NUMBER = (
+    "the scripted model raises RuntimeError: forward() Expected a value of type 'Tensor (inferred)' for argument 'n'"
+)
+ANSWERS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
+    "an argument without a type": (WithoutType, (torch.ones(2), 3), f"{NUMBER} but instead found type 'int'."),
+    "an error": (lambda: Scripting(True), (torch.ones(2),), "the scripted model raises ValueError: too few 2 ("),
+    "a number": (
+        lambda: Scripting(False),
+        (torch.ones(2),),
+        "output 0 at [0]: 1.0 of the model, 2.0 of the scripted model",
+    ),
+    "a decorator": (
+        Doubled,
+        (torch.ones(2),),
+        "output 0 at [0]: 4.0 of the model, 2.0 of the scripted model",
+    ),
+    "a function": (
+        lambda: function_of_lists,
+        ([torch.ones(2)],),
+        "the scripted model raises RuntimeError: function_of_lists() Expected a value of type",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_a_scripted_model_that_answers_otherwise(case: str) -> None:
+    """Scripting succeeds, and only a run shows the error. Copies run: the buffer of the model stays as it is."""
+    make, inputs, words = ANSWERS[case]
+    model = make()
+    explanation = explain(model, inputs=inputs)
+    assert (explanation.failure, explanation.limits) == (None, [])
+    assert explanation.differs.startswith(words)
+    assert f"  differs {words}" in str(explanation)
+    if case == "an error":
+        assert explanation.differs.endswith(f"({__file__}:{_line_of('raise ValueError')})")
+        assert float(model.calls) == float(explanation.scripted.calls) == 0
+    assert explain(model, inputs=inputs, prove=False).differs == ""
+
+
+def _line_of(text: str) -> int:
+    lines = Path(__file__).read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if line.strip().startswith(text))
+
+
+def test_inputs_that_the_model_refuses_compare_nothing() -> None:
+    explanation = explain(torch.nn.Linear(2, 2), inputs=(torch.ones(1, 3),))
+    (limit,) = explanation.limits
+    assert limit.startswith("not compared with the model, which raises RuntimeError: mat1 and mat2 shapes")

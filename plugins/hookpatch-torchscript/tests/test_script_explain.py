@@ -329,7 +329,7 @@ def test_json_has_the_documented_keys(everything: Explanation) -> None:
     documented = (Path(__file__).parents[1] / "README.md").read_text()
     assert list(read) == [
         *("version", "seconds", "limits", "what", "name", "place", "called_at", "modules", "methods", "failure"),
-        "dropped",
+        *("dropped", "differs"),
     ]
     failed = explain(torch.nn.LazyLinear(2)).to_dict()["failure"]
     keys = {*read, *read["modules"][0], *read["modules"][0]["attributes"][0], *read["methods"][0], *failed}

@@ -88,7 +88,7 @@ def proved(obj: Any, failure: Failure, script: Callable[[Any], Any], inputs: tup
         inputs: positional arguments that the model takes; None to guess them.
     """
     begun = time.monotonic()
-    with _alone():
+    with alone():
         site = _site(obj, failure, lambda function: _observed(obj, function, answers))
         answers = list(islice(_answers(obj, inputs), _INPUTS)) if site is not None else []
         if site is None or not answers:
@@ -148,25 +148,27 @@ def _answers(obj: Any, inputs: tuple[Any, ...] | None) -> Iterator[tuple[tuple[A
         ):
             continue
         with suppress(Exception):  # the model rejects the guessed inputs
-            if answer := _answer(_copy(obj), arguments):
+            if answer := answer_of(copy_of(obj), arguments):
                 first = first or types
                 yield arguments, answer
 
 
-def _answer(called: Callable[..., Any], arguments: Sequence[Any]) -> Answer:
+def answer_of(called: Callable[..., Any], arguments: Sequence[Any]) -> Answer:
+    """Return the tensors that a call on copies of the arguments returns."""
     with seeded():
         return flat(called(*copy.deepcopy(arguments)))
 
 
-def _copy(obj: Any) -> Any:
+def copy_of(obj: Any) -> Any:
+    """Return a copy of a module; a function itself."""
     return copied(obj) if isinstance(obj, torch.nn.Module) else obj
 
 
 def _observed(obj: Any, function: FunctionType, answers: Sequence[tuple[tuple[Any, ...], Answer]]) -> Observed:
     observed = Observed()
     for arguments, _ in answers[:1]:
-        called = _copy(obj)
-        observed.run_and_record(function.__code__, lambda: _answer(called, arguments))  # noqa: B023 - called at once
+        called = copy_of(obj)
+        observed.run_and_record(function.__code__, lambda: answer_of(called, arguments))  # noqa: B023 - called at once
     return observed
 
 
@@ -186,7 +188,7 @@ def _passes(
             # Torch keeps compiled functions in frame variables, and would quote the functions in the next error.
             traceback.clear_frames(error.__traceback__)
             raise
-        return all(difference(answer, _answer(scripted, arguments)) is None for arguments, answer in answers)
+        return all(difference(answer, answer_of(scripted, arguments)) is None for arguments, answer in answers)
 
 
 def _mended(obj: Any, path: str, site: Site, change: Change, text: str, file: str) -> Any:
@@ -236,6 +238,7 @@ def _is_heading(node: ast.stmt) -> bool:
 
 
 @contextlib.contextmanager
-def _alone() -> Iterator[None]:
+def alone() -> Iterator[None]:
+    """Run quietly, without gradients, and with the same random numbers in each run."""
     with quiet(), seeded(), torch.no_grad():
         yield

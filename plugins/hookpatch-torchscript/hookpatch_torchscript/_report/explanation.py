@@ -24,6 +24,7 @@ class Explanation(Record):
         methods: the compiled methods, functions and classes, in torch's order.
         failure: why the call failed, else None.
         dropped: the decorators that scripting left out, a line each.
+        differs: how the scripted model fails or answers otherwise on the inputs of ``explain``, else empty.
         limits: the parts that could not be recorded, a line each.
         scripted: the result of torch.jit.script, None if the call failed.
         error: the exception of torch.jit.script, None if the call succeeded.
@@ -34,7 +35,7 @@ class Explanation(Record):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all attributes except ``scripted`` and ``error``, by name, as JSON can hold them."""
-        parts = ("what", "name", "place", "called_at", "modules", "methods", "failure", "dropped")
+        parts = ("what", "name", "place", "called_at", "modules", "methods", "failure", "dropped", "differs")
         plain = {part: _plain(getattr(self, part)) for part in parts}
         return {"version": VERSION, "seconds": self.seconds, "limits": list(self.limits), **plain}
 

@@ -130,7 +130,8 @@ def _table(columns: int) -> Table:
 
 
 def _end(record: Record) -> str:
-    lines = [("dropped", text) for text in record.dropped] + [("limit", limit) for limit in record.limits]
+    lines = [("dropped", text) for text in record.dropped] + [("differs", record.differs)] * bool(record.differs)
+    lines += [("limit", limit) for limit in record.limits]
     message = note(record) or "\n".join(f"  {word:<8}{text}" for word, text in lines)
     return f"\n{message}" if message else ""
 

@@ -23,7 +23,8 @@ def explain(obj: Any, *, inputs: tuple[Any, ...] | None = None, prove: bool = Tr
 
     Args:
         obj: the argument of ``torch.jit.script``.
-        inputs: positional arguments that the model takes, for the comparison of a remedy with the model; else guessed.
+        inputs: positional arguments that the model takes. The answers of the scripted model, or of a remedy, are
+            compared with those of the model. Without inputs, those for a remedy are guessed.
         prove: True to apply remedies to a copy of the model, script the copy, and compare its answers.
         **arguments: further arguments of ``torch.jit.script``, such as ``example_inputs``.
 
@@ -46,7 +47,9 @@ def explain(obj: Any, *, inputs: tuple[Any, ...] | None = None, prove: bool = Tr
     ):
         warnings.filterwarnings("ignore", deprecated, DeprecationWarning)
         try:
-            torch.jit.script(obj, **arguments)
+            scripted = torch.jit.script(obj, **arguments)
+            if inputs is not None and prove and explanations[-1].what in ("module", "function"):
+                _compare(explanations[-1], obj, scripted, inputs)
         except Exception as error:
             if not explanations:  # the error is not of scripting
                 raise
@@ -57,3 +60,14 @@ def explain(obj: Any, *, inputs: tuple[Any, ...] | None = None, prove: bool = Tr
         return explanations.pop()
     finally:
         del obj, arguments  # the traceback of the error holds this frame
+
+
+def _compare(explanation: Explanation, obj: Any, scripted: Any, inputs: tuple[Any, ...]) -> None:
+    """Note in the explanation whether the scripted model answers as the model does."""
+    from hookpatch_torchscript._proof.run import mismatch  # imports torch
+
+    try:
+        explanation.differs = mismatch(obj, scripted, inputs)
+    except Exception as error:  # of the model on the inputs
+        problem = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        explanation.limits.append(f"not compared with the model, which raises {problem}")

@@ -158,4 +158,5 @@ class Record:
     methods: list[Method] = field(default_factory=list)
     failure: Failure | None = None
     dropped: list[str] = field(default_factory=list)
+    differs: str = ""
     limits: list[str] = field(default_factory=list)
