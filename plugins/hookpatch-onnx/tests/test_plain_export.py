@@ -404,6 +404,11 @@ class Pair(torch.nn.Module):
         return a + b, a - b
 
 
+class Same(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
 class Positions(torch.nn.Module):
     """Reads the length of the input, of which the exported program computes the size in no module."""
 
@@ -416,13 +421,18 @@ class Positions(torch.nn.Module):
 
 
 class Between(torch.nn.Module):
-    """GELUs of two halves, a norm in half precision, and a function of its own results, with sizes of the input."""
+    """GELUs of two halves, norms in half precision and without gradients, a function of its own results, with sizes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.act, self.norm, self.pair, self.positions = NewGELUActivation(), LlamaRMSNorm(WIDTH), Pair(), Positions()
+        self.act, self.norm, self.last = NewGELUActivation(), LlamaRMSNorm(WIDTH), Norm()
+        self.pair, self.positions, self.same = Pair(), Positions(), Same()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.same(x * 2)
+        self.same(x + 3)  # the result is not used
+        with torch.no_grad():
+            x = self.last(x.relu())
         a, b = x.split(WIDTH // 2, -1)
         y = self.norm(torch.cat([self.act(a), self.act(b)], -1).half()).float()
         first, second = self.pair(*self.pair(y, y * 2))
@@ -433,7 +443,7 @@ class Between(torch.nn.Module):
 @pytest.mark.parametrize("how", EXPORTS)
 def test_nodes_between_two_modules(how: str) -> None:
     """The names of modules that torch gives no node are found; each result of a function is found once."""
-    words = [f"acme::{kind.__name__}={__name__}:{kind.__name__}" for kind in (Pair, Positions)]
+    words = [f"acme::{kind.__name__}={__name__}:{kind.__name__}" for kind in (Pair, Positions, Same)]
     options = {"onnx_function": {"functions": words}, "gelu_node": COMPARE}
     net, x = Between().eval(), torch.randn(2, 3, WIDTH)
     with hookpatch.active("onnx_function", "rmsnorm_node", "gelu_node", options=options) as session:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import onnx
@@ -17,7 +17,7 @@ from hookpatch_onnx._export.export import Export, State
 from hookpatch_onnx._model.weights import digests, taken_apart
 from hookpatch_onnx._outside.above import Stand
 from hookpatch_onnx._outside.outside import Outside
-from hookpatch_onnx._outside.side import Side, module_of
+from hookpatch_onnx._outside.side import Side, first_name, has_module, module_of
 from hookpatch_onnx.errors import NodeError
 
 _MOST: Final = 3  # differences named; the others are counted
@@ -43,7 +43,8 @@ def compare_with_plain(
     try:
         with warnings.catch_warnings(record=True):  # not ignored: where a warning is an error, torch behaves otherwise
             plain = _exported(export, exporter, bound)
-        outside = Outside(Side(export.finished, export.digests), plain, _stands(export), export.first_names())
+        names = export.first_names()
+        outside = Outside(Side(export.finished, export.digests), plain, _stands(export, names), names)
         remark, is_plain = _remark(outside), not outside.differences
     except Exception as error:  # of torch: the export was successful, and remains so for a plugin that is not strict
         is_plain = False
@@ -82,12 +83,16 @@ def _graph_modules(program: torch.export.ExportedProgram) -> Iterator[torch.fx.G
     return (part for part in program.graph_module.modules() if isinstance(part, torch.fx.GraphModule))
 
 
-def _stands(export: Export) -> dict[ir.Node, Stand]:
-    """Return what each node of a plugin stands for."""
+def _stands(export: Export, names: Mapping[str, str]) -> dict[ir.Node, Stand]:
+    """Return what each node of a plugin stands for.
+
+    In a block of ``torch.no_grad()`` torch.export forgets the modules: their nodes are said to be of an outer module.
+    """
     stands = {}
     for node, number in export.made.items():
-        module = export.regions[number].module
-        stands[node] = Stand(number, module_of(node) if module is None else module, module is not None)
+        module, origin = export.regions[number].module, module_of(node)
+        is_whole = module is not None and (not has_module(node) or first_name(origin, names) == names.get(module))
+        stands[node] = Stand(number, module if is_whole and module is not None else origin, is_whole)
     return stands
 
 

@@ -60,9 +60,8 @@ class Above:
         return value
 
     def is_replaced(self, node: ir.Node) -> bool:
-        """Return True if a node comes from a module with a node of a plugin, or is a name for a shared weight."""
-        is_weight = node.op_type == "Identity" and set(node.outputs) <= self._plain.fixed  # by TorchScript's exporter
-        return is_weight or self.is_in(node, self._modules)
+        """Return True if a node comes from a module with a node of a plugin, or gives a value a second name."""
+        return node.op_type == "Identity" or self.is_in(node, self._modules)
 
     def is_in(self, node: ir.Node, modules: Iterable[str]) -> bool:
         """Return True if a node comes, or can come, from one of some modules, or from a module inside."""
@@ -88,6 +87,13 @@ class Above:
         others = (module for module in self._wholes if not _holds(module, stand.module))
         return self.is_in(node, others)
 
+    def _is_made_in(self, value: ir.Value, module: str) -> bool:
+        node = value.producer()
+        return node is not None and self.is_in(node, (module,))
+
+    def _has_nodes(self, module: str) -> bool:
+        return any(self.is_in(node, (module,)) for node in self._plain.nodes())
+
     def inputs(
         self, tops: Sequence[ir.Value], stand: Stand, ends: Sequence[ir.Value | None] = ()
     ) -> Iterator[tuple[ir.Value, bool]]:
@@ -98,11 +104,16 @@ class Above:
         makers = [value.producer() for value in tops]
         calls = {self._plain.call_of(node, stand.module, self._names) for node in makers if node is not None}
         waiting, queued = list(tops), set(tops)
+        if stand.is_whole:
+            inside = [value for value in tops if self._is_made_in(value, stand.module)]
+            if inside or not self._has_nodes(stand.module):
+                yield from ((value, False) for value in tops if value not in inside)  # the part returns an input
+                waiting = inside
         while waiting:
             node = waiting.pop(0).producer()
             for value in read([node]) if node is not None else ():
                 source = self.before_cast(value)
-                if value in queued or self._plain.content(value) is not None or source in ends:
+                if value in queued or self._plain.content(value) is not None or value in ends or source in ends:
                     continue
                 queued.add(value)
                 producer = value.producer()
@@ -112,6 +123,8 @@ class Above:
                     waiting.append(value)
                 if not (is_inside and stand.is_whole):
                     yield source, not is_beside and value not in self._plain.fixed
+                    if source is not value:  # another part of the model may read the cast
+                        yield value, False
 
 
 def _holds(module: str, name: str) -> bool:

@@ -55,12 +55,12 @@ class Side:
 
         Torch's optimizer gives its nodes no module, and neither does torch.export to the sizes of inputs.
         """
-        if not self._has_scopes or _has_module(node):
+        if not self._has_scopes or has_module(node):
             return frozenset((module_of(node),))
         values = [value for value in node.inputs if value is not None and self.content(value) is None]
         makers = [value.producer() for value in values]
-        near = [user for value in node.outputs for user in value.consumers() if _has_module(user)]
-        near += [maker for maker in makers if maker is not None and _has_module(maker)]
+        near = [user for value in node.outputs for user in value.consumers() if has_module(user)]
+        near += [maker for maker in makers if maker is not None and has_module(maker)]
         names = {module_of(neighbour) for neighbour in near}
         return frozenset(names | ({""} if None in makers else set()) or ("",))  # an input comes from the outermost
 
@@ -117,7 +117,7 @@ def is_made(node: ir.Node) -> bool:
     return MADE_BY in node.metadata_props
 
 
-def _has_module(node: ir.Node) -> bool:
+def has_module(node: ir.Node) -> bool:
     """Return True if torch's metadata name the module that a node comes from."""
     scopes = node.metadata_props.get(_SCOPES)
     return scopes is not None and _NO_MODULE not in scopes
