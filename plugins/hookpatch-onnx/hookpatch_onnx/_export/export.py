@@ -14,20 +14,24 @@ if TYPE_CHECKING:
 
 _DEFAULT_OPSET: Final = 20  # torch.onnx._constants.ONNX_DEFAULT_OPSET of torch 2.13
 
+_PLAIN: Final = (int, float, str, type(None))
+
 
 @final
 class State(NamedTuple):
-    """What an export of a model can change: the state of torch's random numbers, and the buffers of the model."""
+    """What a run of a model can change: torch's random numbers, buffers, and numbers and texts in attributes."""
 
     random: Any
     buffers: dict[str, Any]
+    values: dict[str, dict[str, Any]]
 
     @classmethod
     def of(cls, model: Any) -> State:
         """Return a copy of the state."""
         import torch  # imported by now
 
-        return cls(torch.get_rng_state(), {name: buffer.clone() for name, buffer in model.named_buffers()})
+        buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+        return cls(torch.get_rng_state(), buffers, {name: _plain(module) for name, module in model.named_modules()})
 
     def restore(self, model: Any) -> None:
         """Put the state back."""
@@ -40,6 +44,16 @@ class State(NamedTuple):
                 is_real = type(buffer) is torch.Tensor and not buffer.is_meta
                 if is_real and old is not None and old.shape == buffer.shape and not torch.equal(old, buffer):
                     buffer.copy_(old)
+        for name, module in model.named_modules():
+            if (values := self.values.get(name)) is not None:
+                for attribute in _plain(module).keys() - values:
+                    del vars(module)[attribute]
+                vars(module).update(values)
+
+
+def _plain(module: Any) -> dict[str, Any]:
+    """Return the numbers and texts in the attributes of a module, by name."""
+    return {name: value for name, value in vars(module).items() if isinstance(value, _PLAIN)}
 
 
 @final

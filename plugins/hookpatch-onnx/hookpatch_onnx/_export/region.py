@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 import torch
 from torch.utils import _pytree as pytree
 
-from hookpatch_onnx._export.export import Export
+from hookpatch_onnx._export.export import Export, State
 from hookpatch_onnx._export.proofs import compare, compare_if_proving, untraced
 from hookpatch_onnx.errors import NodeError
 
@@ -75,11 +75,14 @@ def run_marked(
         note_refuted(export, number)
         return run(*args, **(kwargs or {}))
     if region.alike and not export.dynamo:
+        part = export.model.get_submodule(region.module)
+        before = State.of(part)
         with torch.no_grad():  # TorchScript treats the result as a constant; a constant has no gradient
             whole = untraced(lambda: run(*args, **(kwargs or {})))
             compare(export, number, inputs, [whole])
             if number not in export.refuted:
                 return _apply(_Whole, number, lambda: whole, *inputs)
+        before.restore(part)
         note_refuted(export, number)
         return run(*args, **(kwargs or {}))
     begin, end = (begin_mark, end_mark) if export.dynamo else (_begin_traced, _end_traced)
@@ -96,6 +99,10 @@ def run_marked(
     if not isinstance(outputs, tuple | list) or not all(isinstance(output, torch.Tensor) for output in outputs):
         kinds = [_kind(output) for output in outputs] if isinstance(outputs, tuple | list) else []
         got = f"a {_kind(result)}" + (f" of {', '.join(kinds)}" if kinds else "")
+        if region.refute is not None:  # the user has not declared the part
+            export.refuted[number] = f"returned {got}; a node's outputs are tensors"
+            note_refuted(export, number)
+            return result
         problem = (
             f"cannot be one node: it returned {got}; a node's outputs are tensors: return a tensor or a tuple of "
             "tensors"
@@ -152,22 +159,22 @@ end_mark.register_fake(lambda inputs, outputs, region: [torch.empty_like(output)
 
 class _Begin(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, region: int, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(tensor.detach() for tensor in inputs)  # no view, so a caller may change the tensor in place
+    def forward(ctx: Any, region: int, *inputs: torch.Tensor) -> Any:
+        return _alone([tensor.detach() for tensor in inputs])  # no view, so a caller may change the tensor in place
 
     @staticmethod
     def symbolic(g: Any, region: int, *inputs: Any) -> Any:
-        return _mark(g, BEGIN, region, inputs)
+        return _alone(_mark(g, BEGIN, region, inputs))
 
 
 class _End(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, region: int, begin_count: int, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(value.detach() for value in values[begin_count:])
+    def forward(ctx: Any, region: int, begin_count: int, *values: torch.Tensor) -> Any:
+        return _alone([value.detach() for value in values[begin_count:]])
 
     @staticmethod
     def symbolic(g: Any, region: int, begin_count: int, *values: Any) -> Any:
-        return _mark(g, END, region, values[begin_count:], values[:begin_count])
+        return _alone(_mark(g, END, region, values[begin_count:], values[:begin_count]))
 
 
 class _Whole(torch.autograd.Function):
@@ -196,11 +203,20 @@ def _mark(g: Any, kind: str, region: int, values: Sequence[Any], begins: Sequenc
 
 
 def _begin_traced(inputs: list[torch.Tensor], region: int) -> list[torch.Tensor]:
-    return list(_apply(_Begin, region, *inputs)) if inputs else []
+    return _listed(_apply(_Begin, region, *inputs)) if inputs else []
 
 
 def _end_traced(inputs: list[torch.Tensor], outputs: list[torch.Tensor], region: int) -> list[torch.Tensor]:
-    return list(_apply(_End, region, len(inputs), *inputs, *outputs))
+    return _listed(_apply(_End, region, len(inputs), *inputs, *outputs))
+
+
+def _alone(values: Sequence[Any]) -> Any:
+    """Return the only value, or a tuple. TorchScript's exporter fails for a tuple that the model does not use."""
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _listed(values: Any) -> list[torch.Tensor]:
+    return list(values) if isinstance(values, tuple) else [values]
 
 
 def _apply(function: Any, *args: Any) -> Any:
