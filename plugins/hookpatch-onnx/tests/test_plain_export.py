@@ -454,5 +454,35 @@ def test_nodes_between_two_modules(how: str) -> None:
         numpy.testing.assert_allclose(ran(proto, x)[0], net(x).numpy(), rtol=2e-2, atol=2e-2)
 
 
+class Added(torch.nn.Module):
+    """A norm of one input, which adds another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = LlamaRMSNorm(WIDTH)
+
+    def forward(self, x: torch.Tensor, more: torch.Tensor | None = None) -> torch.Tensor:
+        return self.norm(x) if more is None else self.norm(x) + more
+
+
+class Casting(torch.nn.Module):
+    """Two functions read one input, of which TorchScript's exporter makes a cast in the first function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = Added(), Added()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.first(x), x)
+
+
+def test_a_cast_that_two_parts_read() -> None:
+    """The result of the first function is not taken for the cast inside."""
+    options = {"onnx_function": {"functions": [f"acme::Added={__name__}:Added"], **COMPARE}}
+    with hookpatch.active("onnx_function", options=options) as session:
+        exported(Casting(), torch.randn(2, 3, WIDTH), output_names=["y"], **EXPORTS["torchscript"])
+    assert notes(session)[-1].endswith(" nodes are those of the plain export")
+
+
 def _is_made(node: onnx.NodeProto) -> bool:
     return any(prop.key == MADE_BY for prop in node.metadata_props)

@@ -104,6 +104,7 @@ class Above:
         makers = [value.producer() for value in tops]
         calls = {self._plain.call_of(node, stand.module, self._names) for node in makers if node is not None}
         waiting, queued = list(tops), set(tops)
+        shared: list[ir.Value] = []  # casts, which other parts of the model may read, too
         if stand.is_whole:
             inside = [value for value in tops if self._is_made_in(value, stand.module)]
             if inside or not self._has_nodes(stand.module):
@@ -123,8 +124,9 @@ class Above:
                     waiting.append(value)
                 if not (is_inside and stand.is_whole):
                     yield source, not is_beside and value not in self._plain.fixed
-                    if source is not value:  # another part of the model may read the cast
-                        yield value, False
+                    if source is not value:
+                        shared.append(value)
+        yield from ((value, False) for value in shared)
 
 
 def _holds(module: str, name: str) -> bool:
