@@ -162,6 +162,8 @@ class _Search:
                 for part in parts:
                     yield None, f"{patched_name[0]}{PartSlot.words(holder, part)}", patched_name[1]
             for outer, words, root in self._places(holder, depth - 1):
+                if patched_name is not None and root is None:
+                    continue  # a table of hookpatch's
                 for part in parts:
                     inside = words if isinstance(outer, AttributeSlot) and outer.name == "__defaults__" else None
                     yield outer and PartSlot(outer, part), inside or f"{words}{PartSlot.words(holder, part)}", root
