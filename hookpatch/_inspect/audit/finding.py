@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, final
 
 HOOKPATCH: Final = "hookpatch"
+_PACKAGES: Final = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
 
 
 @final
@@ -67,8 +69,8 @@ class AuditFinding:
         lines = [f"{self.kind:<10} {self.target}  by {self.who}"]
         change = f"{self.before or 'nothing'} -> {self.now or 'nothing'}"
         is_said = not self.place or self.place in (self.now or "")  # new code is named by its place
-        lines.append(f"    {change}" + ("" if is_said else f"  at {self.place}"))
-        facts = [f"assigned at {self.assigned_at}"] if self.assigned_at else []
+        lines.append(f"    {change}" + ("" if is_said else f"  at {in_packages(self.place)}"))
+        facts = [f"assigned at {in_packages(self.assigned_at)}"] if self.assigned_at else []
         facts += [self.when] if self.when else []
         facts += [f"{self.layers} layers"] if self.layers > 1 else []
         facts += [f"undo: {self.undo}"] if self.undo else []
@@ -129,12 +131,17 @@ class Audit:
 
         rows = [("kind", "slot", "by", "before", "now", "at")]
         rows += [
-            (finding.kind, finding.target, finding.who, finding.before or "", finding.now or "", finding.place or "")
-            for finding in self
+            (item.kind, item.target, item.who, item.before or "", item.now or "", in_packages(item.place))
+            for item in self
         ]
         cells = [[f'<td style="text-align: left">{escape(text)}</td>' for text in row] for row in rows]
         table = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
         return f"<p>{escape(self.heading)}</p>" + (f"<table>{table}</table>" if self.findings else "")
+
+
+def in_packages(place: str | None) -> str:
+    """Return a place as seen from the folder of installed packages; empty without a place."""
+    return _PACKAGES.sub("", place or "")
 
 
 def audit_from(content: Mapping[str, Any]) -> Audit:

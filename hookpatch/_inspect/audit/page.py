@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from html import escape
 from typing import Final
 
-from hookpatch._inspect.audit.finding import Audit, AuditFinding
+from hookpatch._inspect.audit.finding import Audit, AuditFinding, in_packages
 from hookpatch._processes.run_page import framed
 
 _HEADS: Final = ("kind", "slot", "by", "seen")
@@ -38,8 +38,8 @@ def _row(finding: AuditFinding, is_new: bool) -> str:
     notes = [
         ("before", finding.before),
         ("now", finding.now),
-        ("at", finding.place),
-        ("assigned at", finding.assigned_at),
+        ("at", in_packages(finding.place)),
+        ("assigned at", in_packages(finding.assigned_at)),
         ("undo", finding.undo),
         ("layers", str(finding.layers) if finding.layers > 1 else None),
         *(("stale", f"{name} holds the original still") for name in finding.stale),

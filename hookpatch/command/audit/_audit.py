@@ -16,8 +16,9 @@ from typer.core import TyperCommand
 from hookpatch._bootstrap import environment as _environment
 from hookpatch._bootstrap.stderr import write_line
 from hookpatch.command._app import AsJson, PluginWords, print_text
+from hookpatch.command._tables import print_line
 from hookpatch.command.run._words import check_program
-from hookpatch.errors import SettingError
+from hookpatch.errors import SettingError, printable
 
 _OF_AUDIT: Final = ("--baseline", "--write-baseline", "--fail-on")  # no other program is likely to have these
 _TAKES_VALUE: Final = ("-p", "--plugin", "--html", "--baseline", "--write-baseline", "--fail-on")
@@ -100,7 +101,9 @@ def audit(
         content = result.to_dict()
         typer.echo(_json.dumps({"status": status, "new": [finding.target for finding in new], **content}, indent=2))
     else:
-        print_text(str(result))
+        for line in str(result).split("\n"):
+            text = line.lstrip()
+            print_line((printable(text), "" if len(text) < len(line) else "bold"), indent=len(line) - len(text))
         if baseline is not None:
             print_text("\n".join([f"{len(new)} new since {baseline}", *(f"  {finding.target}" for finding in new)]))
     failing = new if fail_on == "new" else result.findings if fail_on == "any" else ()

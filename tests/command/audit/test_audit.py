@@ -221,6 +221,14 @@ def test_a_guess_is_no_author_in_a_baseline() -> None:
     assert [[*new_in(audit, baseline)] for audit in audits] == [[], [], [known]]
 
 
+def test_a_place_in_an_installed_package_is_short() -> None:
+    """The text and the notebook's table leave out the folder of installed packages; the attribute is the whole path."""
+    place = "/env/lib/python3.11/site-packages/shop/fixes.py:3"
+    audit = Audit((AuditFinding("json:dumps", "replaced", "json:dumps", "shop.fixes:dumps", place=place),))
+    assert str(audit).splitlines()[-1] == "    json:dumps -> shop.fixes:dumps  at shop/fixes.py:3"
+    assert (">shop/fixes.py:3<" in audit._repr_html_(), audit.findings[0].place) == (True, place)
+
+
 @pytest.mark.parametrize("option", ["--html", "--write-baseline"])
 @pytest.mark.parametrize(("file", "reason"), [("nowhere/file", "there is no folder nowhere"), (".", "it is a folder")])
 def test_a_file_that_cannot_be_written_is_refused_before_the_run(
