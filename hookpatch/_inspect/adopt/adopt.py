@@ -19,7 +19,7 @@ from hookpatch._inspect.adopt.recipe import recipe_of, value_at
 from hookpatch._inspect.adopt.rules import with_rules
 from hookpatch._inspect.adopt.states import States
 from hookpatch._inspect.adopt.undo import Undo, called, undo_of
-from hookpatch._inspect.adopt.values import SPECIAL, is_restored, take_values
+from hookpatch._inspect.adopt.values import SPECIAL, is_lock, is_restored, take_values
 from hookpatch._inspect.audit.snapshot import Change
 from hookpatch.errors import TargetSyntaxError
 
@@ -71,9 +71,10 @@ def _adopted(apply: str, undo_address: str | None, modules: Sequence[str], steps
     changed_states = states.changed()
     of_entries = changes.of_entries()
     of_slots, of_no_name, of_others = changes.of_apply(), changes.of_no_name(), changes.patches_of_others()
-    entries = with_rules([_entry(target, of_slots, home) for target in of_slots], of_slots)
+    written = frozenset(changes.addresses() | changes.written_names())
+    entries = with_rules([_entry(target, of_slots, home, written) for target in of_slots], of_slots)
     for others in of_no_name, of_entries:
-        entries += [_entry(target, others, home) for target in others]
+        entries += [_entry(target, others, home, written) for target in others]
     changed = {**of_slots, **of_no_name, **of_entries}
     targets = [*changed]
     beside = changes.addresses() - {*targets}
@@ -87,8 +88,12 @@ def _adopted(apply: str, undo_address: str | None, modules: Sequence[str], steps
         changed_states = []  # the undo's task
     elif undo is None or undo.way == "function":
         take_values(entries, changed, changes, beside)
-        if not all(entry["verb"] for entry in entries) and is_restored(changed, changes, beside):
-            enter = _enter_of(Undo("slots", "", None), targets, home)
+        if not all(entry["verb"] for entry in entries):
+            left = [target for target in targets if target in unrestored]
+            if undo is not None and len(left) < len(targets) and not any(is_lock(changed[name].now) for name in left):
+                enter = _enter_of(undo, targets, home)  # the plugin restores what the undo leaves
+            elif is_restored(changed, changes, beside):
+                enter = _enter_of(Undo("slots", "", None), targets, home)
     if enter is not None:
         entries = [{"target": target, "verb": "enter", "requires": ""} for target in targets]
     entries.sort(key=lambda entry: (not entry.get("taken"), str(entry["target"])))
@@ -116,8 +121,15 @@ def _requirement(module: str) -> str:
     return releases_like(distribution, version) if distribution else ""
 
 
-def _entry(target: str, changes: Mapping[str, Change], home: str) -> dict[str, Any]:
-    """Return a patch: target, verb, source and requirement; or the reason why no patch is equivalent."""
+def _entry(target: str, changes: Mapping[str, Change], home: str, written: frozenset[str]) -> dict[str, Any]:
+    """Return a patch: target, verb, source and requirement; or the reason why no patch is equivalent.
+
+    Args:
+        target: the address of the slot.
+        changes: the changes of such slots, by address.
+        home: the module of the apply function.
+        written: the addresses that hold another value than before, so none of them leads to a value.
+    """
     change = changes[target]
     entry: dict[str, Any] = {"target": target, "requires": _requirement(target.partition(":")[0])}
     try:
@@ -131,7 +143,7 @@ def _entry(target: str, changes: Mapping[str, Change], home: str) -> dict[str, A
         return {**entry, "verb": "remove"}
     if not is_item and change.name not in SPECIAL and (diff := diff_to(target, changes)) is not None:
         return {**entry, "verb": "edit", "diff": diff}
-    recipe = recipe_of(change.now, change.before, home, frozenset(changes))
+    recipe = recipe_of(change.now, change.before, home, written)
     verb = "replace" if change.before is not ABSENT or _is_inherited(change, changes) else "add"
     if "reason" in recipe:
         return {**entry, "verb": None, **recipe, "verb_if_taken": verb}

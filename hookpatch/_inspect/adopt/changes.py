@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from types import ModuleType
-from typing import Final, final
+from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.describe import PLAIN
@@ -74,7 +74,8 @@ class Changes:
         if target in patches:
             return True
         if kind == "added" and not _is_of_submodule(change) and not _is_of_itself(target, change):
-            return (origin.distribution or origin.file) not in (None, PYTHON) or is_mentioned
+            is_own = (origin.distribution or origin.file) not in (None, PYTHON)
+            return is_own or (is_mentioned and not _is_lazy(change.owner))
         return change.name in authors.stored and type(change.now) in PLAIN
 
     def _in_package(self) -> dict[str, Change]:
@@ -150,6 +151,12 @@ class Changes:
         objects = {target for target, _ in self._objects.changes()}
         return {*self._all_patches(), *self.of_no_name(), *self.of_entries(), *objects}
 
+    def written_names(self) -> set[str]:
+        """Return the addresses of all names with another value, in the function's own package, too."""
+        comparison = Comparison(self._snapshot, {})
+        changes = self._snapshot.changes(self._snapshot.owners())
+        return {comparison.address(change.owner, change.name) for change in changes}
+
     def left_after_undo(self, of_slots: Mapping[str, Change]) -> set[str]:
         """Return the addresses of the changes after an undo.
 
@@ -184,6 +191,12 @@ def _is_of_submodule(change: Change) -> bool:
         return False
     home = getattr(change.now, "__module__", None)
     return issubclass(type(change.now), ModuleType) or str(home).startswith(f"{change.owner.__name__}.")
+
+
+def _is_lazy(owner: Any) -> bool:
+    """Return True for a module that makes names at the first use, as ``six.moves`` does."""
+    is_module = issubclass(type(owner), ModuleType)
+    return is_module and (type(owner) is not ModuleType or "__getattr__" in names_of_module(owner))
 
 
 def _is_of_itself(target: str, change: Change) -> bool:

@@ -30,7 +30,7 @@ def is_restored(changed: Mapping[str, Change], changes: Changes, beside: set[str
         restore(changed)
     except Exception:  # foreign code
         return False
-    return not (changes.addresses() - beside or any(_is_lock(change.now) for change in changed.values()))
+    return not (changes.addresses() - beside or any(is_lock(change.now) for change in changed.values()))
 
 
 def take_values(
@@ -54,6 +54,6 @@ def take_values(
         entry.update(verb=entry.pop("verb_if_taken"), taken=True)
 
 
-def _is_lock(value: Any) -> bool:
+def is_lock(value: Any) -> bool:
     """Return True for a lock, which belongs to the state of one process, such as the threads that wait."""
     return all(along_mro(type(value), name) is not ABSENT for name in ("acquire", "release")) and not is_code(value)

@@ -215,6 +215,50 @@ def test_patches_without_an_address_are_entered(tmp_path: Path) -> None:
     assert run_python(tmp_path, "-c", block).stdout.splitlines() == ['"A" True 2', '"a" False 0'] * 2
 
 
+FORGETS = """
+import json, lazy, threading
+
+class Maker:
+    def dumps(self, *args, **options): return original(*args, **options).upper()
+
+original, kept = json.dumps, None
+
+def apply():
+    global kept
+    kept = json.maker = Maker()
+    json.dumps, json.lock = kept.dumps, threading.Lock()
+    lazy.range
+
+def undo():
+    json.dumps = original
+    del json.lock
+"""
+LAZY = """
+def __getattr__(name):
+    if name != "range":
+        raise AttributeError(name)
+    return globals().setdefault(name, range)
+"""
+
+
+def test_an_undo_is_entered_if_a_value_has_no_address(tmp_path: Path) -> None:
+    """A name that the function itself fills leads to no value. The plugin restores what the undo forgets.
+
+    A name that a module makes at the first use is no patch.
+    """
+    (tmp_path / "fixes.py").write_text(FORGETS)
+    (tmp_path / "lazy.py").write_text(LAZY)
+    words = ("adopt", "fixes:apply", "--undo", "fixes:undo", "--name", "fixed", "--json")
+    answer = json.loads(run_python(tmp_path, "-m", "hookpatch", *words).stdout)
+    verbs = {entry["target"]: entry["verb"] for entry in answer["patches"]}
+    assert verbs == dict.fromkeys(("json:dumps", "json:lock", "json:maker"), "enter")
+    assert (answer["unsaid"], answer["left"]) == ([], ["json:maker"])
+    look = "print(json.dumps('a'), hasattr(json, 'maker'), hasattr(json, 'lock'))"
+    block = "import hookpatch, json\nfrom hookpatch_fixed import fixed\n"
+    block += f"for _ in range(2):\n    with hookpatch.active(*fixed.hookpatch_patches()):\n        {look}\n    {look}"
+    assert run_python(tmp_path, "-c", block).stdout.splitlines() == ['"A" True True', '"a" False False'] * 2
+
+
 def test_values_are_not_taken_if_a_change_would_be_left(tmp_path: Path) -> None:
     """A class whose names can be set once only cannot be restored, so the patch is not written."""
     (tmp_path / "fixes.py").write_text(
