@@ -1,12 +1,12 @@
 """How many patches of known collections ``hookpatch adopt`` writes, and how many of them have the same effect.
 
-    python tests/benchmarks/adopt.py docs/how-to/adopt.md [--venv FOLDER] [--only NAME ...]
+    python tests/benchmarks/adopt.py [docs/how-to/adopt.md] [--held-back first] [--venv FOLDER] [--only NAME ...]
 
 installs the collections into a separate environment (FOLDER is kept), and rewrites the figures between the marks of the
-page. For each collection three processes run: one adopts, one applies the patches by hand, one applies the plugin. The
-last two describe each slot (code, defaults, closure) and run the same program. A patch counts as *equal* if the
-slot is described alike, the programs print the same, and the plugin's own test of the slot passes. A process that fails
-or runs for too long is named, and its collection counts as not equal.
+page. ``--held-back`` only prints the figures of collections kept aside. For each collection three processes run:
+one adopts, one applies the patches by hand, one applies the plugin. The last two describe each slot (code, defaults,
+closure) and run the same program. A patch counts as *equal* if the slot is described alike, the programs print the
+same, and the plugin's own test of the slot passes. A process that fails or runs for too long counts as not equal.
 """
 
 from __future__ import annotations
@@ -18,22 +18,11 @@ import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from adopt_held_back import HELD_BACK, Collection
 from audit import environment, run_benchmark
 from audit_programs import Program
 
-HERE: Final = Path(__file__).parent
 BEGIN, END = "<!-- figures: make bench-adopt -->\n", "<!-- end of figures -->\n"
-
-
-class Collection(NamedTuple):
-    """An apply function, the words of the command behind it, a program, and the distributions to install."""
-
-    apply: str
-    words: tuple[str, ...]
-    use: str
-    install: tuple[str, ...]
-
-
 _OWN: Final = """
 import freezegun, vcr
 
@@ -217,7 +206,7 @@ def measured(python: Path, name: str, collection: Collection) -> Row:
     with tempfile.TemporaryDirectory() as there:
         folder = Path(there)
         for file, text in {
-            "own.py": _OWN,
+            "own.py": collection.own or _OWN,
             "own_export.py": _EXPORT,
             "use.py": collection.use,
             "describe.py": DESCRIBE,
@@ -240,7 +229,7 @@ def measured(python: Path, name: str, collection: Collection) -> Row:
             json.dumps([[*verbs, *missing], [home, *imported, *modules], collection.apply])
         )
         paths = f"pythonpath={folder / 'hookpatch-adopted'} {folder}"
-        flags = ("-q", "-rA", "-p", home, "-o", paths)  # with the module of the apply function, as above
+        flags = ("-q", "-rA", "-o", paths, *(word for name in (*imported, home) for word in ("-p", name)))  # as above
         try:
             for way in ("hand", "plugin"):
                 run_benchmark(python, folder, "program.py", way, limit=LIMIT)
@@ -274,11 +263,10 @@ def table(rows: list[Row]) -> list[str]:
         verbs = [*row.verbs.values()]
         counts = ", ".join(f"{verbs.count(verb)} {verb}" for verb in sorted({*verbs}))
         lines.append(f"| {row.name} | {len(verbs) + len(row.missing)} | {len(verbs)} | {counts} | {len(row.equal)} |")
-    total, written, equal = (
-        sum(len(row.verbs) + len(row.missing) for row in rows),
-        sum(len(row.verbs) for row in rows),
-        sum(len(row.equal) for row in rows),
+    written, equal = (
+        sum(len(part) for part in parts) for parts in zip(*((r.verbs, r.equal) for r in rows), strict=True)
     )
+    total = written + sum(len(row.missing) for row in rows)
     return [*lines, f"| together | {total} | {written} | | {equal} ({equal / max(total, 1):.3f}) |"]
 
 
@@ -287,12 +275,14 @@ def main() -> None:
     parser.add_argument("page", nargs="?", type=Path)
     parser.add_argument("--venv", type=Path)
     parser.add_argument("--only", nargs="*")
+    parser.add_argument("--held-back", choices=HELD_BACK)
     chosen = parser.parse_args()
-    programs = {name: Program("", "", (), (*of.install, "pytest")) for name, of in COLLECTIONS.items()}
+    collections, install = HELD_BACK.get(chosen.held_back, (COLLECTIONS, []))
+    programs = {name: Program("", "", (), (*of.install, *install, "pytest")) for name, of in collections.items()}
     with tempfile.TemporaryDirectory() as scratch:
         python = environment(chosen.venv or Path(scratch) / "venv", programs)
         rows = [
-            measured(python, name, of) for name, of in COLLECTIONS.items() if not chosen.only or name in chosen.only
+            measured(python, name, of) for name, of in collections.items() if not chosen.only or name in chosen.only
         ]
     for row in rows:
         print(*(f"{row.name}: {target}: not written: {reason}" for target, reason in row.missing.items()), sep="\n")
