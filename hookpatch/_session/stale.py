@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from types import FunctionType, MethodType, ModuleType
@@ -281,10 +281,20 @@ def _second_copies(name: str) -> list[str]:
     """Return the modules that were executed from the file of a module a second time, in words: the program itself."""
     module = imports.loaded(name)
     file = None if module is None else vars(module).get("__file__")
-    listed = [other for _, other in imports.modules()]
-    modules = [*listed, *(value for value in gc.get_objects() if type(value) is ModuleType)]  # some are not listed
-    others = [other for other in modules if other is not module and file is not None]
-    return sorted({f"{describe(other)}{_COPY}" for other in others if attributes_of(other).get("__file__") == file})
+    if file is None:
+        return []
+    listed = _in_words((other for _, other in imports.modules()), module, file)
+    unlisted = _in_words(gc.get_objects(), module, file)
+    if unlisted - listed:  # maybe modules that nobody refers to any more
+        gc.collect()
+        unlisted = _in_words(gc.get_objects(), module, file)
+    return sorted(listed | unlisted)
+
+
+def _in_words(candidates: Iterable[Any], module: Any, file: str) -> set[str]:
+    """Return the other modules of a module's file among some objects, in words."""
+    modules = (other for other in candidates if issubclass(type(other), ModuleType) and other is not module)
+    return {f"{describe(other)}{_COPY}" for other in modules if attributes_of(other).get("__file__") == file}
 
 
 def _owner_of(target: Target) -> Any:

@@ -266,3 +266,12 @@ def test_a_mapping_that_other_threads_change() -> None:
 
     with switching_often(9):
         together(look_for_keys, add_and_drop)
+
+
+def test_a_holder_with_a_property_in_place_of_its_module(make_module: Callable[[str, str], ModuleType]) -> None:
+    """A report names a subclass whose ``__module__`` is a property, as wrapt's ObjectProxy has one."""
+    source = "class Given: pass\nclass Proxy(Given):\n    __module__ = property(lambda self: 'own')\nvalue = 1"
+    proxied: Any = make_module("proxied", source)
+    with hookpatch.active(hookpatch.replace("proxied:value", proxied.Given)) as session:
+        assert [patch.state for patch in session.report()] == ["applied"]
+    assert [patch.state for patch in session.report()] == ["restored"]
