@@ -1,4 +1,9 @@
-"""Find the names and places that hold the original of a patch, and therefore call past the patch."""
+"""Find the names and places that hold the original of a patch, and therefore call past the patch.
+
+After the end the value of the patch is searched for.
+
+Long because both searches end in the words of one report.
+"""
 
 from __future__ import annotations
 
