@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import compress, repeat
+from operator import is_
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final, final
 from weakref import WeakMethod
@@ -286,20 +288,25 @@ def _second_copies(name: str) -> list[str]:
     """Return the modules that were executed from the file of a module a second time, in words: the program itself."""
     module = imports.loaded(name)
     file = None if module is None else vars(module).get("__file__")
-    if file is None:
+    if module is None or file is None:
         return []
     listed = _in_words((other for _, other in imports.modules()), module, file)
-    unlisted = _in_words(gc.get_objects(), module, file)
+    unlisted = _in_words(_all_modules(), module, file)
     if unlisted - listed:  # maybe modules that nobody refers to any more
         gc.collect()
-        unlisted = _in_words(gc.get_objects(), module, file)
+        unlisted = _in_words(_all_modules(), module, file)
     return sorted(listed | unlisted)
 
 
-def _in_words(candidates: Iterable[Any], module: Any, file: str) -> set[str]:
-    """Return the other modules of a module's file among some objects, in words."""
-    modules = (other for other in candidates if issubclass(type(other), ModuleType) and other is not module)
-    return {f"{describe(other)}{_COPY}" for other in modules if attributes_of(other).get("__file__") == file}
+def _all_modules() -> Iterator[ModuleType]:
+    objects = gc.get_objects()
+    return compress(objects, map(is_, map(type, objects), repeat(ModuleType)))
+
+
+def _in_words(modules: Iterable[ModuleType], module: ModuleType, file: str) -> set[str]:
+    """Return the other modules of a module's file, in words."""
+    others = (other for other in modules if other is not module and attributes_of(other).get("__file__") == file)
+    return {f"{describe(other)}{_COPY}" for other in others}
 
 
 def _owner_of(target: Target) -> Any:

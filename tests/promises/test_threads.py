@@ -35,6 +35,7 @@ from shared_targets import (
     SEED,
     SHARED,
     STAYS,
+    STEPS,
     Opened,
     Spot,
     call_at_random,
@@ -107,13 +108,14 @@ def test_sessions_on_shared_targets_leave_nothing(make_module: MakeModule, libra
         (spread.__code__, spread.__kwdefaults__, spread.__defaults__),
     )
     removed = {"plain", "own", "static"}  # attributes: restored, but not at their positions
+    steps = STEPS // 4 if library else STEPS  # with the library each report goes through many more objects
     seed, end = SEED, time.monotonic() + (SECONDS / 6 if library else SECONDS)
     while time.monotonic() < end:
         with switching_often(seed):
             pool: list[Opened] = []
             contend(
                 seed,
-                [partial(patch_at_random, patched, called, pool)] * PATCHERS,
+                [partial(patch_at_random, patched, called, pool, steps=steps)] * PATCHERS,
                 [partial(call_at_random, [*called, *neighbours])] * CALLERS,
             )
             nothing_left(pool, patched)

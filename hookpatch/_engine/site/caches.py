@@ -94,7 +94,11 @@ def _members_named(function: FunctionType, names: set[str], values: Sequence[Any
     own = function.__globals__.get(function.__qualname__.rpartition(".")[0])
     for cls in (own, *values):
         if is_class_of_program(cls) and cls.__module__.partition(".")[0] == _package_of(function):
-            yield from (along_mro(cls, name) for name in names)
+            missing = names
+            for base in mro(cls):
+                own_names = missing & vars(base).keys()
+                yield from (vars(base).get(name) for name in own_names)
+                missing = missing - own_names
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
