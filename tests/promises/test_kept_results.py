@@ -121,3 +121,21 @@ def test_of_many_caches_three_are_named(make_module: Callable[[str, str], Module
         *lines, further = session.report().patches[0].warnings
     assert len(lines) == 3
     assert further == "so may 4 more caches"
+
+
+def test_a_class_with_a_property_in_place_of_its_module(make_module: Callable[[str, str], ModuleType]) -> None:
+    """A report goes past a class whose ``__module__`` is a property, named by a function with a cache."""
+    source = """
+        import functools
+        class Proxy:
+            __module__ = property(lambda self: "own")
+            def call(self): return target()
+        def target(): return "original"
+        @functools.lru_cache
+        def cached(): return Proxy, target()
+        cached()
+        """
+    make_module("proxied_cache", source)
+    with hookpatch.active(hookpatch.replace("proxied_cache:target", lambda: "new")) as session:
+        [patch] = session.report()
+    assert any("proxied_cache:cached" in warning for warning in patch.warnings)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from types import FunctionType
 from typing import Any, Final, final
 from weakref import ReferenceType, ref
 
@@ -11,9 +10,8 @@ from hookpatch._bootstrap import imports
 from hookpatch._engine.instances.duplicates import copy_at
 from hookpatch._engine.instances.meant import OfInstances, behind_proxy
 from hookpatch._engine.instances.slot import InstanceSlot, dict_of, entries
-from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.patch.patch import Patch
-from hookpatch._engine.site.doubts import MAY_HIDE
+from hookpatch._engine.site.doubts import values_hidden_by
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import site_at
 from hookpatch._engine.slots.attribute import AttributeSlot
@@ -21,7 +19,7 @@ from hookpatch._engine.slots.guard import check_slot
 from hookpatch._engine.slots.originals import originals, own_beneath
 from hookpatch._engine.slots.referrers import hides_objects
 from hookpatch._engine.slots.resolve import missing
-from hookpatch._engine.slots.slot import ABSENT, along_mro
+from hookpatch._engine.slots.slot import ABSENT
 from hookpatch.errors import HookpatchError
 
 _FROZEN: Final = "instances that gc.freeze() has set aside are not seen"
@@ -155,8 +153,7 @@ class Living:
     def doubts(self) -> list[str]:
         """Return the unpatched instances, and values that the class may hide, in words."""
         doubts = [f"{len(self._without)} instances have no such attribute"] if self._without else []
-        if not self.of.in_class and type(along_mro(self.meant.cls, "__getattribute__")) is FunctionType:
-            doubts.append(f"the __getattribute__ of {describe(self.meant.cls)} {MAY_HIDE}")
+        doubts += () if self.of.in_class else values_hidden_by(self.meant.cls)
         return [*doubts, _FROZEN] if hides_objects() else doubts
 
     def left_out(self) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, cached_property, lru_cache
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from hookpatch._bootstrap import imports
+from hookpatch._engine.calls.kept import names_in
 from hookpatch._engine.calls.trampoline import is_trampoline
 from hookpatch._engine.patch.describe import describe
-from hookpatch._engine.slots.referrers import classes
+from hookpatch._engine.slots.referrers import classes, module_of
 from hookpatch._engine.slots.slot import along_mro, attributes_of, inner, is_class_of_program, mro
 
 _Named: TypeAlias = tuple[FunctionType, set[str], list[Any]]  # a function, the names in its code and their values
@@ -80,12 +81,12 @@ def _function_of(value: Any) -> Any:
     return value.func if type(value) is cached_property else inner(value)
 
 
-def _package_of(function: FunctionType) -> str:
-    return str(function.__module__).partition(".")[0]
+def _package_of(owner: Any) -> str:
+    return str(module_of(owner)).partition(".")[0]
 
 
 def _named_in(function: FunctionType) -> _Named:
-    names = {*_names_in(function.__code__)}
+    names = {*names_in(function.__code__)}
     return function, names, [function.__globals__[name] for name in names if name in function.__globals__]
 
 
@@ -93,19 +94,12 @@ def _members_named(function: FunctionType, names: set[str], values: Sequence[Any
     """Yield the members named in a function's code, of the function's class and of named classes."""
     own = function.__globals__.get(function.__qualname__.rpartition(".")[0])
     for cls in (own, *values):
-        if is_class_of_program(cls) and cls.__module__.partition(".")[0] == _package_of(function):
+        if is_class_of_program(cls) and _package_of(cls) == _package_of(function):
             missing = names
             for base in mro(cls):
                 own_names = missing & vars(base).keys()
                 yield from (vars(base).get(name) for name in own_names)
                 missing = missing - own_names
-
-
-def _names_in(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if type(constant) is CodeType:
-            yield from _names_in(constant)
 
 
 def _names_target(named: _Named, owner: Any, name: str) -> bool:

@@ -17,7 +17,6 @@ from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.referrers import classes
 from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, attributes_of, is_class_of_program, mro
 
-MAY_HIDE: Final = "may show another value than that of the slot"  # of a class's __getattribute__
 _GETS_THE_CLASS: Final = ("__init_subclass__", "__class_getitem__")  # a class statement makes these class methods
 _NAMED: Final = (property, cached_property)  # need no name, or get it from hookpatch
 _FROM_BEFORE: Final = "from before the patch, and of the patch after its end"
@@ -90,8 +89,13 @@ def _noted_of_object(slot: AttributeSlot) -> Iterator[str]:
     enum: Any = imports.loaded("enum")
     if enum is not None and issubclass(kind, enum.Enum) and slot.name in ("_value_", "_name_"):
         yield f"{kind.__name__}(value) and {kind.__name__}[name] find members as noted when the class was made"
-    if type(along_mro(kind, "__getattribute__")) is FunctionType:
-        yield f"the __getattribute__ of {describe(kind)} {MAY_HIDE}"
+    yield from values_hidden_by(kind)
+
+
+def values_hidden_by(cls: type) -> Iterator[str]:
+    """Yield a doubt for a class whose own ``__getattribute__`` may hide the values of slots."""
+    if type(along_mro(cls, "__getattribute__")) is FunctionType:
+        yield f"the __getattribute__ of {describe(cls)} may show another value than that of the slot"
 
 
 def _is_of_interface(name: str) -> bool:

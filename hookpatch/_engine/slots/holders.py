@@ -27,7 +27,7 @@ from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.item import ItemSlot
 from hookpatch._engine.slots.originals import originals
 from hookpatch._engine.slots.part import PartialSlot, PartSlot
-from hookpatch._engine.slots.referrers import DEPTH, Referrers, classes, entries_beneath
+from hookpatch._engine.slots.referrers import DEPTH, Referrers, classes, entries_beneath, module_of
 from hookpatch._engine.slots.slot import ABSENT, Slot, attributes_of, inner, mro
 
 _Place: TypeAlias = tuple[Slot | None, str, str | None]  # slot, words, root: see Holder
@@ -140,14 +140,14 @@ class _Search:
             owner, module = named
             for name in _keys(holder, referent):
                 words = f"{module}:{name}" if module else f"{describe(owner)}.{name}"
-                yield AttributeSlot(owner, name), words, module or _module_of(owner)
+                yield AttributeSlot(owner, name), words, module or module_of(owner)
         elif issubclass(kind, (dict, list, deque)):
             yield from (self._in_dict if issubclass(kind, dict) else self._in_list)(holder, referent, depth)
             if kind not in (dict, list, deque):  # defaultdict.default_factory, and __slots__
                 yield from _in_members(holder, referent, *self._name(holder, depth))
         elif issubclass(kind, type):
             if isinstance(referent, type):
-                yield None, f"{describe(holder)} (a subclass)", _module_of(holder)
+                yield None, f"{describe(holder)} (a subclass)", module_of(holder)
         elif kind is CellType:
             yield from self._in_cell(holder)
         elif kind is partial:
@@ -156,7 +156,7 @@ class _Search:
                 yield PartialSlot(holder, side), f"{words}.{side}", root
         elif kind is FunctionType:
             if holder.__defaults__ is referent:
-                yield AttributeSlot(holder, "__defaults__"), f"the defaults of {describe(holder)}", _module_of(holder)
+                yield AttributeSlot(holder, "__defaults__"), f"the defaults of {describe(holder)}", module_of(holder)
         elif (parts := PartSlot.parts(holder, referent)) and depth:
             if (patched_name := self._name_beneath(holder, depth)) is not None:
                 for part in parts:
@@ -207,7 +207,7 @@ class _Search:
                     name = function.__code__.co_freevars[index]
                     if name != "__class__":  # the cell of super()
                         words = f"the closure variable '{name}' of {describe(function)}"
-                        yield AttributeSlot(cell, "cell_contents"), words, _module_of(function)
+                        yield AttributeSlot(cell, "cell_contents"), words, module_of(function)
                     return
 
     def _in_object(self, holder: Any, referent: Any, depth: int) -> Iterator[_Place]:
@@ -235,17 +235,17 @@ class _Search:
 
     def _searched_name(self, holder: Any, depth: int) -> tuple[str, str | None]:
         if type(holder) is FunctionType:
-            return describe(holder), _module_of(holder)
+            return describe(holder), module_of(holder)
         if (patched_name := self._name_beneath(holder, depth)) is not None:
             return patched_name
         for owner in self._referrers.referrers_of(holder):
             if type(owner) is FunctionType and owner.__kwdefaults__ is holder:
-                return f"the defaults of {describe(owner)}", _module_of(owner)
+                return f"the defaults of {describe(owner)}", module_of(owner)
             if type(owner) is partial and owner.keywords is holder:
                 words, root = self._name(owner, depth - 1)
                 return f"{words}.keywords", root
             if type(owner) is FunctionType and vars(owner) is holder:
-                return f"{describe(owner)}.__dict__", _module_of(owner)
+                return f"{describe(owner)}.__dict__", module_of(owner)
             is_object = owner is not holder and not issubclass(type(owner), (type, ModuleType))
             if is_object and attributes_of(owner) is holder:
                 words, root = self._name(owner, depth)
@@ -282,17 +282,11 @@ def _in_members(holder: Any, referent: Any, words: str, root: str | None) -> Ite
                 yield AttributeSlot(holder, name), f"{words}.{name}", root
 
 
-def _module_of(owner: Any) -> str | None:
-    """Return the name of the module of a class or function; None if foreign code has put another object there."""
-    module = owner.__module__
-    return module if isinstance(module, str) else None
-
-
 def _name_of(slot: Slot) -> tuple[str, str | None] | None:
     """Return the name of a slot of a module or class, and the module; None for another slot."""
     if not isinstance(slot, AttributeSlot) or not issubclass(type(slot.owner), (ModuleType, type)):
         return None
-    return str(slot), slot.owner.__name__ if issubclass(type(slot.owner), ModuleType) else _module_of(slot.owner)
+    return str(slot), slot.owner.__name__ if issubclass(type(slot.owner), ModuleType) else module_of(slot.owner)
 
 
 def _is_instance(holder: Any, referent: Any) -> bool:

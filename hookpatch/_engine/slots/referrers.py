@@ -157,11 +157,17 @@ class Referrers:
 
     def _has_name(self, holder: Any) -> bool:
         """Return True if the name of a holder is known without a look at the referrers of the holder."""
-        return self._is_named(holder) or (type(holder) is FunctionType and isinstance(holder.__module__, str))
+        return self._is_named(holder) or (type(holder) is FunctionType and module_of(holder) is not None)
 
     def forget(self) -> None:
         """Drop all references."""
         vars(self).clear()
+
+
+def module_of(owner: Any) -> str | None:
+    """Return the name of the module of a class or function; None if foreign code has put another object there."""
+    module = owner.__module__
+    return module if isinstance(module, str) else None
 
 
 def _binders(link: Any) -> list[Any]:

@@ -95,7 +95,7 @@ def _stored_by(name: str) -> set[str]:
 def _sources(home: str, distributions: set[str | None]) -> Iterator[tuple[str | None, str]]:
     """Yield author and source of the loaded modules of the authors, and of the files that belong to no distribution."""
     for name, module in imports.modules():
-        author = of_module(name).distribution if issubclass(type(module), ModuleType) else PYTHON
+        author = of_module(name).distribution
         if name == home or (author in distributions and author != PYTHON):
             try:
                 yield author, inspect.getsource(module)

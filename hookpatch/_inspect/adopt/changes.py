@@ -56,7 +56,7 @@ class Changes:
 
     @property
     def _authors(self) -> Authors:
-        loaded = len([*imports.modules()])
+        loaded = imports.count()
         if loaded not in self._known_authors:  # the authors' modules grow
             files = (names_of_module(module).get("__file__") for module in self._modules.values())
             self._known_authors[loaded] = Authors(self._home, frozenset(file for file in files if type(file) is str))
