@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
 import pytest
@@ -27,6 +27,11 @@ KEEPERS: Final[dict[str, tuple[Callable[[Any, Any], Any], str]]] = {
     "closure": (lambda module, value: setattr(module, "call", _closure(value)), "the closure variable 'value'"),
     "partial": (lambda module, value: setattr(module, "part", functools.partial(value)), "made:part.func"),
     "generator": (lambda module, value: setattr(module, "running", _running(value)), "a local variable of _generate"),
+    "proxy": (
+        lambda module, value: setattr(module, "view", MappingProxyType({"key": value})),
+        "made:view (a mappingproxy)['key']",
+    ),
+    "iterator": (lambda module, value: setattr(module, "rows", iter([value])), "made:rows (a list_iterator)[0]"),
     "table of another": (lambda module, value: _table.append([value]), f"{__name__}:_table[0]"),
 }
 _table: Final[list[Any]] = []

@@ -252,10 +252,15 @@ class _Search:
                 return f"{words}.__dict__", root
         if depth > 0:
             nameless = ""  # in an object without a name
+            inside: tuple[str, str] | None = None  # in an object with a name that only C code reads
             for slot, words, root in self._places(holder, depth - 1):
                 if slot is not None and root is not None:
                     return words, root
+                if inside is None and root is not None:
+                    inside = words, root
                 nameless = nameless or (words if slot is not None and "." in words else "")
+            if inside is not None:
+                return inside
             if nameless and issubclass(type(holder), (dict, list, deque, partial)):
                 return nameless, None
         return a_kind(holder), None
