@@ -33,7 +33,7 @@ from hookpatch._engine.slots.part import own_places
 from hookpatch._engine.slots.referrers import classes, lists_references
 from hookpatch._engine.slots.slot import ABSENT, Slot, attributes_of, inner, is_same_value, mro
 from hookpatch._engine.slots.trial import UNSEEN
-from hookpatch._session.ledger import Entry
+from hookpatch._session.ledger import Entry, references
 from hookpatch._session.lifecycle.applied import AppliedInstances, AppliedLayer
 from hookpatch._session.overridden import overridden
 
@@ -95,13 +95,17 @@ def _keeping_places(entries: Sequence[Entry]) -> dict[int, set[str]]:
     sought = {id(value) for entry in entries for value in _given_or_made(entry) if _is_definition(value)}
     if not (sought and lists_references()):
         return {}
+    grown = {id(entry) for entry in entries if _has_grown(entry)}
     # In no list of ours: the list would be a holder.
     keepers = holders([value for entry in entries for value in _given_or_made(entry) if id(value) in sought], True)
     kept: dict[int, set[str]] = {}
     for entry in entries:
         numbers = {id(value) for value in _given_or_made(entry)}
-        for holder in keepers:
-            if id(holder.thing) in numbers and _keeps_value_of(holder, entry):
+        of_entry = [holder for holder in keepers if id(holder.thing) in numbers]
+        is_elsewhere = any(holder.slot is not None and holder.slot.key in originals for holder in of_entry)
+        has_grown = id(entry) in grown and not is_elsewhere  # in the slot of another patch
+        for holder in of_entry:
+            if _keeps_value_of(holder, entry, has_grown):
                 kept.setdefault(id(entry), set()).add(holder.words)
     return kept
 
@@ -117,7 +121,12 @@ def _given_or_made(entry: Entry) -> list[Any]:
     return [value for weak in entry.former if (value := weak()) is not None]
 
 
-def _keeps_value_of(holder: Holder, entry: Entry) -> bool:
+def _has_grown(entry: Entry) -> bool:
+    """Return True if a given function has more references than before the patch was applied."""
+    return entry.references is not None and (references(entry.request.patch) or 0) > entry.references
+
+
+def _keeps_value_of(holder: Holder, entry: Entry, has_grown: bool) -> bool:
     """Return True if a place has a value because of an ended patch: a given value is in places of its own, too."""
     if not entry.request.goes_to(holder.root):
         return False
@@ -128,7 +137,7 @@ def _keeps_value_of(holder: Holder, entry: Entry) -> bool:
     home, slot, target = getattr(holder.thing, "__module__", None), holder.slot, entry.request.patch.target
     root = holder.root or _module_of_running(holder.holder)
     if root is None:  # an object without a name is no place of a function that is defined in a function
-        return holder.holder is not None and "<" in getattr(holder.thing, "__qualname__", "")
+        return has_grown or (holder.holder is not None and "<" in getattr(holder.thing, "__qualname__", ""))
     if root == home or target is None or (slot is not None and slot.key in originals):
         return False
     name = slot.name if isinstance(slot, AttributeSlot) and isinstance(slot.owner, ModuleType) else ""

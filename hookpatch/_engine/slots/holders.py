@@ -180,7 +180,8 @@ class _Search:
 
     def _in_dict(self, holder: dict[Any, Any], referent: Any, depth: int) -> Iterator[_Place]:
         for owner in self._referrers.referrers_of(holder):
-            if type(owner).__module__ == "typing" or _is_of_annotations(owner, holder) or _is_of_graph(owner):
+            is_type = issubclass(type(referent), type) and _is_of_annotations(owner, holder)  # not called: a hint
+            if type(owner).__module__ == "typing" or is_type or _is_of_graph(owner):
                 return
         words, root = self._name(holder, depth)
         is_attributes = words.endswith(".__dict__")
@@ -241,6 +242,8 @@ class _Search:
         for owner in self._referrers.referrers_of(holder):
             if type(owner) is FunctionType and owner.__kwdefaults__ is holder:
                 return f"the defaults of {describe(owner)}", module_of(owner)
+            if type(owner) is FunctionType and _is_of_annotations(owner, holder):
+                return f"the annotations of {describe(owner)}", module_of(owner)
             if type(owner) is partial and owner.keywords is holder:
                 words, root = self._name(owner, depth - 1)
                 return f"{words}.keywords", root
