@@ -46,6 +46,37 @@ class BackwardsMended(Linears):
 
 
 @cases.fails(
+    "Columns.forward: TorchScript takes no tensor or list of indices behind ...",
+    "select by the axis: value.index_select(-1, index) for value[..., index], where index is a tensor of one axis",
+)
+class Columns(nn.Module):
+    def forward(self, x):
+        return x[..., [1, 0]] + 1  # at
+
+
+@cases.mended()
+class ColumnsMended(nn.Module):
+    def forward(self, x):
+        return x.index_select(-1, torch.tensor([1, 0])) + 1
+
+
+@cases.fails(
+    "Listed.forward: tolist() gives a type that TorchScript cannot infer",
+    "annotate the result: values: List[float] = value.tolist(), or List[List[float]] for two axes",
+)
+class Listed(nn.Module):
+    def forward(self, x):
+        return x * max(x[0].tolist())  # at
+
+
+@cases.mended()
+class ListedMended(nn.Module):
+    def forward(self, x):
+        values: list[float] = x[0].tolist()
+        return x * max(values)
+
+
+@cases.fails(
     "AnyOfTensors.forward: any takes no list of tensors in TorchScript",
     "give a list of bools: any([bool(...) for ...])",
 )

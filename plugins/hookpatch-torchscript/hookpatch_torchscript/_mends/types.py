@@ -189,6 +189,16 @@ RULES: Final[tuple[Rule, ...]] = (
         "annotate the first assignment: List[{found}]; and add values of type {found} alone",
     ),
     Rule(
+        r"Ellipses followed by tensor indexing is currently not supported",
+        "TorchScript takes no tensor or list of indices behind ...",
+        "select by the axis: value.index_select(-1, index) for value[..., index], where index is a tensor of one axis",
+    ),
+    Rule(
+        r"Expected type hint for result of tolist\(\)",
+        "tolist() gives a type that TorchScript cannot infer",
+        "annotate the result: values: List[float] = value.tolist(), or List[List[float]] for two axes",
+    ),
+    Rule(
         r"indexing tensor with unsupported index type 'str'",
         "{expression} indexes a value without annotation, which counts as a Tensor in TorchScript; a Tensor has "
         "no such index",
