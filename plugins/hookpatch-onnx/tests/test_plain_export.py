@@ -484,5 +484,66 @@ def test_a_cast_that_two_parts_read() -> None:
     assert notes(session)[-1].endswith(" nodes are those of the plain export")
 
 
+class Reshaped(LlamaRMSNorm):
+    """Reads the sizes of the input, which torch.export takes from the input of the model."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x.reshape(-1, WIDTH)).reshape(x.shape)
+
+
+class Table(torch.nn.Module):
+    """Two functions: one does not read its input; the other reads a length alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.randn(16, WIDTH))
+
+    def forward(self, x: torch.Tensor | int) -> torch.Tensor:
+        return self.table[0] * 2 if isinstance(x, torch.Tensor) else self.table[torch.arange(x)]
+
+
+class Times(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor, by: float = 1.0, branches: bool = False) -> torch.Tensor:
+        x = self.linear(x) * by
+        return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y - 1, (x,)) if branches else x
+
+
+class Unlike(torch.nn.Module):
+    """Parts whose nodes read another input than the plain nodes, name a weight again or hold a branch."""
+
+    def __init__(self, branches: bool) -> None:
+        super().__init__()
+        self.unused, self.norms = LlamaRMSNorm(WIDTH), torch.nn.Sequential(Reshaped(WIDTH), Reshaped(WIDTH))
+        self.table, self.times, self.branches = Table(), Times(), branches
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.unused(x)
+        x = self.norms(x)
+        x = self.times(x) + self.times(x, 3.0, self.branches)
+        if self.branches:  # TorchScript's exporter would take the length for a constant
+            x = x + self.table(x.shape[1])
+        return x + self.table(x)
+
+
+@pytest.mark.parametrize("how", EXPORTS)
+def test_nodes_that_read_another_input(how: str) -> None:
+    """An input that a node reads, and the plain nodes do not, or only for its size, is no difference."""
+    words = [f"acme::{kind.__name__}={__name__}:{kind.__name__}" for kind in (Table, Times)]
+    options = {"onnx_function": {"functions": words}, "rmsnorm_node": COMPARE}
+    net, x = Unlike(branches=how == "dynamo").eval().requires_grad_(False), torch.randn(2, 3, WIDTH)
+    with hookpatch.active("onnx_function", "rmsnorm_node", options=options) as session:
+        proto = exported(net, x, **{**EXPORTS[how], "dynamic": 2, "output_names": ["y"]})
+    (note,) = (note for note in notes(session) if "norm-like" in note)
+    assert note.endswith(" nodes are those of the plain export"), note
+    assert "2 of 3 norm-like parts became nodes; 1 not: unused is called, but the model does not use its result" in note
+    assert sum(count for op, count in ops(proto).items() if op.startswith("acme::")) == 3 + net.branches
+    with torch.no_grad():
+        numpy.testing.assert_allclose(ran(proto, x)[0], net(x).numpy(), rtol=1e-4, atol=1e-4)
+
+
 def _is_made(node: onnx.NodeProto) -> bool:
     return any(prop.key == MADE_BY for prop in node.metadata_props)

@@ -145,7 +145,8 @@ class Export:
         names = self.first_names() if self.receipts else {}
         for receipt in self.receipts.values():
             try:
-                receipt.close(model, names)
+                called = {region.part for region in self.regions.values() if region.plugin == receipt.plugin}
+                receipt.close(model, names, called)
             except NodeError as error:
                 raise self.refuse(error) from None
 

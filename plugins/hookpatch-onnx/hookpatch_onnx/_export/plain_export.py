@@ -44,7 +44,7 @@ def compare_with_plain(
         with warnings.catch_warnings(record=True):  # not ignored: where a warning is an error, torch behaves otherwise
             plain = _exported(export, exporter, bound)
         names = export.first_names()
-        outside = Outside(Side(export.finished, export.digests), plain, _stands(export, names), names)
+        outside = Outside(Side(export.finished, export.digests), plain, _stands(export, names), names, _dropped(export))
         remark, is_plain = _remark(outside), not outside.differences
     except Exception as error:  # of torch: the export was successful, and remains so for a plugin that is not strict
         is_plain = False
@@ -94,6 +94,12 @@ def _stands(export: Export, names: Mapping[str, str]) -> dict[ir.Node, Stand]:
         is_whole = module is not None and (not has_module(node) or first_name(origin, names) == names.get(module))
         stands[node] = Stand(number, module if is_whole and module is not None else origin, is_whole)
     return stands
+
+
+def _dropped(export: Export) -> set[str]:
+    """Return the modules of regions whose result the model does not use."""
+    numbers = export.regions.keys() - export.made.values() - export.refuted.keys()
+    return {module for number in numbers if (module := export.regions[number].module) is not None}
 
 
 def _remark(outside: Outside) -> str:

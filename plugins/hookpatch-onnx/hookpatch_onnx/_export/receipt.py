@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 from weakref import WeakKeyDictionary
@@ -18,6 +18,7 @@ Wrapper: TypeAlias = Callable[..., Any]
 Find: TypeAlias = Callable[["ir.Model", Mapping[str, str]], Mapping[str, str]]
 
 _NOT_CALLED: Final = "was not called by its forward, or only in a branch or loop of torch.cond and the like"
+_UNUSED: Final = "is called, but the model does not use its result"
 BRANCH: Final = "a branch or loop"  # where torch names no module
 _MOST: Final = 3  # parts named; the others are counted
 
@@ -56,17 +57,18 @@ class Receipt:
         for part, reason in parts.items():
             self.missed.setdefault(part, reason)
 
-    def close(self, model: ir.Model, names: Mapping[str, str]) -> None:
+    def close(self, model: ir.Model, names: Mapping[str, str], called: Container[str]) -> None:
         """Look for parts left in the exported model; ``names`` has the first name of each module.
 
-        A part in a branch is taken for a part that was not called, which is named by then.
+        A part in a branch is taken for a part that is not in ``called``, which is named by then.
 
         Raises:
             NodeError: a part is left, and the plugin is strict.
         """
         accounted = {*self.made, *self.missed}
-        not_called = [part for part in self.marked if part not in accounted]
-        self.miss(dict.fromkeys(not_called, _NOT_CALLED))
+        left = [part for part in self.marked if part not in accounted]
+        not_called = [part for part in left if part not in called]
+        self.miss({part: _UNUSED if part in called else _NOT_CALLED for part in left})
         if self.find is not None:
             found = self.find(model, names)
             in_branches = [part for part in found if part.startswith(BRANCH)]

@@ -33,15 +33,16 @@ class Above:
         plain: the plain model.
         stands: what the nodes of plugins stand for.
         names: each name of a module, with the first name of the same module.
+        dropped: the modules whose node is not in the model, since the model does not use the result.
 
     Attributes:
         casts: the nodes found that change nothing.
     """
 
-    def __init__(self, plain: Side, stands: Iterable[Stand], names: Mapping[str, str]) -> None:
+    def __init__(self, plain: Side, stands: Iterable[Stand], names: Mapping[str, str], dropped: Iterable[str]) -> None:
         self._plain, self._names = plain, names
         stands = list(stands)
-        self._modules: Final = {stand.module for stand in stands}
+        self._modules: Final = {*dropped, *(stand.module for stand in stands)}
         self._wholes: Final = {stand.module for stand in stands if stand.is_whole}
         self.casts: Final[set[ir.Node]] = set()
 
@@ -116,17 +117,24 @@ class Above:
                 source = self.before_cast(value)
                 if value in queued or self._plain.content(value) is not None or value in ends or source in ends:
                     continue
-                queued.add(value)
+                is_size = is_shape(node)  # a node with the same shape as its input need not read the shape
+                if not is_size:
+                    queued.add(value)
                 producer = value.producer()
-                is_beside = producer is not None and self._is_beside(producer, stand, calls)
+                is_beside = producer is not None and (is_shape(producer) or self._is_beside(producer, stand, calls))
                 is_inside = producer is not None and not is_beside and self.is_in(producer, (stand.module,))
                 if is_inside or is_beside:
                     waiting.append(value)
                 if not (is_inside and stand.is_whole):
-                    yield source, not is_beside and value not in self._plain.fixed
+                    yield source, not (is_beside or is_size) and value not in self._plain.fixed
                     if source is not value:
                         shared.append(value)
         yield from ((value, False) for value in shared)
+
+
+def is_shape(node: ir.Node | None) -> bool:
+    """Return True if a node takes the shape of a value: torch.export writes it in no module, before the first user."""
+    return node is not None and node.op_type == "Shape"
 
 
 def _holds(module: str, name: str) -> bool:

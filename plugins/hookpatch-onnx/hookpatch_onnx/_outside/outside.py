@@ -12,8 +12,8 @@ from typing import Final, TypeAlias, final
 
 import onnx_ir as ir
 
-from hookpatch_onnx._model.reads import read, subgraphs
-from hookpatch_onnx._outside.above import Above, Stand
+from hookpatch_onnx._model.reads import graphs, read, subgraphs
+from hookpatch_onnx._outside.above import Above, Stand, is_shape
 from hookpatch_onnx._outside.side import Side, attribute_bytes, is_made, name_of
 
 _Pair: TypeAlias = tuple[ir.Value | None, ir.Value | None]  # a value of the changed model; of the plain model
@@ -28,6 +28,7 @@ class Outside:
         plain: the model without plugins.
         stands: what each node of a plugin stands for.
         names: each name of a module, with the first name of the same module.
+        dropped: the modules whose node is not in the model, since the model does not use the result.
 
     Attributes:
         equal: how many nodes are equal in both models.
@@ -35,10 +36,15 @@ class Outside:
     """
 
     def __init__(
-        self, changed: Side, plain: Side, stands: Mapping[ir.Node, Stand], names: Mapping[str, str] | None = None
+        self,
+        changed: Side,
+        plain: Side,
+        stands: Mapping[ir.Node, Stand],
+        names: Mapping[str, str] | None = None,
+        dropped: Iterable[str] = (),
     ) -> None:
         self._changed, self._plain, self._stands = changed, plain, stands
-        self._above: Final = Above(plain, stands.values(), names or {})
+        self._above: Final = Above(plain, stands.values(), names or {}, dropped)
         self._identities: Final[set[ir.Node]] = set()  # nodes of the changed model in place of such a cast
         self._values: dict[ir.Value, ir.Value] = {}  # the plain value for each walked value of the changed model
         self._nodes: dict[ir.Node, ir.Node] = {}
@@ -146,7 +152,9 @@ class Outside:
         computed = {value for node in together for value in node.outputs}
         above = [value for value, _ in self._above.inputs(tops, self._stands[made])]
         values = [value for value in dict.fromkeys(read(together)) if value not in computed]
-        values = [value for value in values if self._changed.content(value) is None]
+        values = [
+            value for value in values if self._changed.content(value) is None and self._is_needed(value, together)
+        ]
         for value in values:
             if value not in self._values:
                 yield from self._find(made, value, above)
@@ -156,6 +164,19 @@ class Outside:
         if is_whole and None not in found:
             rest = self._above.inputs(tops, self._stands[made], found)
             yield from (f"{name_of(made)} does not read {value.name}" for value, is_read in rest if is_read)
+
+    def _is_needed(self, value: ir.Value, nodes: Iterable[ir.Node]) -> bool:
+        """Return False if the nodes that read a value are functions whose bodies do not."""
+        for node in nodes:
+            function = self._changed.model.functions.get(node.op_identifier())
+            if function is None:
+                if value in read([node]):
+                    return True
+                continue
+            for argument, parameter in zip(node.inputs, function.inputs, strict=False):
+                if argument is value and (parameter.uses() or parameter in function.outputs):
+                    return True
+        return False
 
     def _together(self, made: ir.Node) -> Iterator[ir.Node]:
         """Yield a node of a plugin, and the nodes of the same region before it."""
@@ -199,9 +220,12 @@ class Outside:
 
     def _unpaired(self) -> Iterator[str]:
         """Yield the nodes that only one of the models has."""
-        absorbed = self._absorbed()
+        absorbed = {node for node in self._absorbed() if is_shape(node) or self._above.is_replaced(node)}
+        absorbed |= {
+            node for outer in absorbed for graph in subgraphs(outer) for part in graphs(graph) for node in part
+        }
         for node in self._plain.nodes():
-            if node not in self._paired and not (node in absorbed and self._above.is_replaced(node)):
+            if node not in self._paired and node not in absorbed:
                 yield f"{name_of(node)} is missing"
         for node in self._changed.nodes():
             if node not in self._nodes and node not in self._identities and not is_made(node):

@@ -42,10 +42,13 @@ class Side:
     def nodes(self) -> Iterator[ir.Node]:
         """Yield the nodes of the model and of all graphs in nodes, without constants."""
         for graph in graphs(self.model.graph):
-            yield from (node for node in graph if node.op_type != "Constant")
+            yield from (node for node in graph if node.op_type != "Constant" and not self._is_second_name(node))
 
     def content(self, value: ir.Value) -> Content | None:
-        """Return the content of a constant: a weight or the output of a Constant; None for any other value."""
+        """Return the content of a constant: a weight, the output of a Constant, or one of these by a second name.
+
+        None for any other value. TorchScript's exporter writes an Identity for the second of two equal weights.
+        """
         if value not in self._contents:
             self._contents[value] = self._content(value)
         return self._contents[value]
@@ -84,12 +87,17 @@ class Side:
                 fixed.update(node.outputs)
         return fixed
 
+    def _is_second_name(self, node: ir.Node) -> bool:
+        return node.op_type == "Identity" and self.content(node.outputs[0]) is not None
+
     def _content(self, value: ir.Value) -> Content | None:
         producer = value.producer()
         if producer is not None and producer.op_type == "Constant":
             tensor = ir.convenience.get_const_tensor(value)
             if tensor is None:  # a constant of another type than a tensor
                 return "", (), b"".join(map(attribute_bytes, producer.attributes.values()))
+        elif producer is not None and producer.op_type == "Identity" and (source := producer.inputs[0]) is not None:
+            return self.content(source)
         elif value.is_initializer():
             tensor = value.const_value
         else:
