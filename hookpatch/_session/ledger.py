@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from time import time
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, final
 
 from hookpatch._bootstrap import imports
@@ -191,13 +192,17 @@ class Entry:
             self.ended_at = time()
 
 
-def references(patch: Patch) -> int | None:
-    """Return the number of references to a function given to ``replace``; None for another value.
+_COUNTED: Final = (FunctionType, BuiltinFunctionType, MethodType, partial, type(lru_cache(lambda: None)))
 
-    A reference that the preparation of the patch keeps is not counted.
+
+def references(patch: Patch) -> int | None:
+    """Return the number of references to a function, method or partial given to ``replace``; None for another value.
+
+    An object of a class may refer to itself after a call, as a mock does. A reference that the preparation of the patch
+    keeps is not counted.
     """
-    is_function = patch.verb == "replace" and type(inner(patch.change)) is FunctionType
-    if not (is_function and hasattr(sys, "getrefcount")):
+    is_counted = patch.verb == "replace" and type(inner(patch.change)) in _COUNTED
+    if not (is_counted and hasattr(sys, "getrefcount")):
         return None
     is_prepared = patch._prepared is not None and patch._prepared.alone is not None
     return sys.getrefcount(inner(patch.change)) - is_prepared

@@ -70,6 +70,7 @@ PATCHES: Final[dict[str, Callable[[], hookpatch.Patch]]] = {
     "derive a class": lambda: hookpatch.derive("made:Shop", _heir),
     "edit": lambda: hookpatch.edit("made:function", '"plain"', '"patched"', reach="slot"),
     "replace": _given,
+    "replace by a builtin": lambda: hookpatch.replace("made:function", "patched".strip),
     "replace a class": lambda: hookpatch.replace("made:Shop", type("Shop", (), {"__module__": "plugin_of_another"})),
 }
 
