@@ -82,14 +82,14 @@ def test_a_norm_with_two_names_and_several_calls(how: str) -> None:
 
 
 class _Named(torch.nn.Module):
-    """TorchScript's exporter leaves out the name of a ModuleDict."""
+    """TorchScript's exporter leaves out the name of a ModuleDict, and makes one cast of two."""
 
     def __init__(self) -> None:
         super().__init__()
         self.norms = torch.nn.ModuleDict({"first": Norm(), "last": Norm()})
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.norms["last"](self.norms["first"](x) + 1)
+        return self.norms["last"](self.norms["first"](x) + x.bool() + x.bool())
 
 
 class _OfItself(torch.nn.Module):

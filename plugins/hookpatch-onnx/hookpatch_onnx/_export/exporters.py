@@ -15,7 +15,7 @@ from hookpatch_onnx._export.export import Export
 from hookpatch_onnx._export.proofs import prove
 from hookpatch_onnx._export.region import BEGIN, DOMAIN, END
 from hookpatch_onnx._export.rewrite import rewrite
-from hookpatch_onnx._export.traced_marks import join_marks
+from hookpatch_onnx._export.traced_marks import join_marks, merge_beside_marks
 from hookpatch_onnx._model.weights import digests, joined, taken_apart
 from hookpatch_onnx.errors import NodeError
 
@@ -29,6 +29,7 @@ def exporter_patches(export: Export) -> Iterator[hookpatch.Patch]:
             _after_torchscript(export),
             why="the model is done here, and not yet in a file",
         )
+        yield hookpatch.wrap("torch._C:_jit_pass_cse", _merge, why="torch merges few operations beside a mark")
         return
     yield hookpatch.wrap(
         f"{core}._core:_exported_program_to_onnx_program", _translate(export), why="the marks are translated here"
@@ -49,6 +50,10 @@ def exporter_patches(export: Export) -> Iterator[hookpatch.Patch]:
         apis = importlib.import_module(lazy._name)  # the APIs for this release of torch
         last = hookpatch.Target.attribute(apis, "convert_version")
         yield hookpatch.wrap(last, _after_convert_version(export), why="the model is done here")
+
+
+def _merge(wrapped: Callable[[Any], bool], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return merge_beside_marks(args[0], wrapped)
 
 
 def _see_failure(export: Export) -> Callable[..., Any]:

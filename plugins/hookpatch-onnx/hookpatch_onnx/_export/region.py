@@ -24,6 +24,7 @@ from hookpatch_onnx.errors import NodeError
 DOMAIN: Final = "hookpatch_onnx"
 BEGIN, END = "Begin", "End"
 TRACED: Final = "Identity"  # the operator of a mark in TorchScript's graph
+WHOLE: Final = "_Whole"  # the name of the class of both marks at once
 MARK, REGION, TAKEN, PLACE = "hookpatch_mark", "region", "taken", "place"  # its attributes
 
 Build: TypeAlias = Callable[[Any], Sequence[Any]]  # from a rewrite.Place to the outputs of the node

@@ -1,17 +1,65 @@
-"""Join the marks of TorchScript's graph, one node for each value, to one node for each begin and end of a region."""
+"""Merge equal operations beside the marks of TorchScript's graph; join the marks of the finished model.
+
+The model has one node for each value of a mark; joined, one node for each begin and end of a region.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import onnx_ir as ir
 
-from hookpatch_onnx._export.region import DOMAIN, END, MARK, PLACE, REGION, TAKEN, TRACED
+from hookpatch_onnx._export.region import DOMAIN, END, MARK, PLACE, REGION, TAKEN, TRACED, WHOLE
 from hookpatch_onnx._model.reads import GraphLike, graphs
 
 _Key: TypeAlias = tuple[int, str]  # the number of the region; the begin or the end
+
+
+_UNIQUE: Final = 1 << 40  # no number of a model
+
+
+def merge_beside_marks(graph: Any, merge: Callable[[Any], bool]) -> bool:
+    """Merge the equal operations of TorchScript's graph by ``merge``, as in a graph without marks.
+
+    A mark is a call of Python, so for all torch knows, the result might share memory with each input of the model. If
+    the result of a mark is the result of the model, torch merges no casts and views of the inputs: for each of two
+    attention masks a copy. Meanwhile a sum that no other sum equals stands for the mark. The marks of a function stay,
+    since torch would share a node between the bodies.
+    """
+    marks = [node for node in graph.nodes() if node.kind() == "prim::PythonOp"]
+    if any(mark.pyname() != WHOLE for mark in marks):
+        return merge(graph)
+    sums = [_put_sum(graph, mark, number) for number, mark in enumerate(marks)]
+    try:
+        return merge(graph)
+    finally:
+        for mark, chain in zip(marks, sums, strict=True):
+            _take_sum(mark, chain)
+
+
+def _put_sum(graph: Any, mark: Any, number: int) -> list[Any]:
+    with graph.insert_point_guard(mark):
+        unique = graph.insertConstant(_UNIQUE + number)
+    chain: list[Any] = []
+    for value in mark.inputs():
+        terms = [value, unique, unique] if not chain else [chain[-1].output(), value, unique]
+        chain.append(graph.create("aten::add", terms, 1))
+        chain[-1].insertBefore(mark)
+    mark.output().replaceAllUsesWith(chain[-1].output())
+    mark.removeAllInputs()
+    return chain
+
+
+def _take_sum(mark: Any, chain: Sequence[Any]) -> None:
+    first, *others = chain
+    for value in (first.inputsAt(0), *(node.inputsAt(1) for node in others)):
+        mark.addInput(value)
+    unique = first.inputsAt(1).node()
+    chain[-1].output().replaceAllUsesWith(mark.output())
+    for node in (*reversed(chain), unique):
+        node.destroy()
 
 
 def join_marks(model: ir.Model) -> None:
