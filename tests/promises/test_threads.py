@@ -204,6 +204,11 @@ def test_search_while_wrappers_change(make_module: MakeModule, add: str, drop: s
     }
     code, stop = "".join(f"for name in names: {act}\n" for act in (add, drop)), Event()
 
+    def let_others_run(*_: object) -> None:
+        """As a finalizer that the collector calls."""
+        for number in range(20):
+            del number
+
     def change_all_the_time() -> None:
         while not stop.is_set():
             exec(code, vars(m), names)
@@ -217,7 +222,9 @@ def test_search_while_wrappers_change(make_module: MakeModule, add: str, drop: s
         finally:
             stop.set()
 
-    with switching_often(5):
+    with switching_often(5), ExitStack() as stack:
+        gc.callbacks.append(let_others_run)
+        stack.callback(gc.callbacks.remove, let_others_run)
         together(open_sessions, change_all_the_time)
 
 

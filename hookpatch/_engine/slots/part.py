@@ -235,7 +235,10 @@ def _outermost(slot: Slot) -> Slot:
 
 
 def _kept_by(holder: Any, key: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield the key of each slot of an object with the value; ``key``: of the slot that holds the object."""
+    """Yield the key of each slot of an object with the value; ``key``: of the slot that holds the object.
+
+    Each dict is copied in one operation: a list of items sets off the collector, and other threads run meanwhile.
+    """
     kind, number = type(holder), id(holder)
     if kind in (str, bytes, int, float, ModuleType, type(None)):
         return
@@ -245,12 +248,12 @@ def _kept_by(holder: Any, key: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...
                 yield ("attribute", id(cell), "cell_contents"), cell.cell_contents
         for index, value in enumerate(holder.__defaults__ or ()):
             yield ("part", index, "attribute", number, "__defaults__"), value
-        for name, value in list((holder.__kwdefaults__ or {}).items()):
+        for name, value in (holder.__kwdefaults__ or {}).copy().items():
             yield ("item", id(holder.__kwdefaults__), name), value
-        for name, value in list(vars(holder).items()):  # __wrapped__, for example
+        for name, value in vars(holder).copy().items():  # __wrapped__, for example
             yield ("attribute", number, name), value
     elif issubclass(kind, type):
-        for name, value in list(vars(holder).items()):
+        for name, value in vars(holder).copy().items():
             yield ("attribute", number, name), value
     elif kind in _KINDS:
         for index, value in enumerate(_KINDS[kind][0](holder)):
@@ -260,17 +263,17 @@ def _kept_by(holder: Any, key: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...
     elif kind is partial:
         yield ("partial", number, "func"), holder.func
         yield ("partial", number, "args"), holder.args
-        for name, value in list(holder.keywords.items()):
+        for name, value in holder.keywords.copy().items():
             yield ("item", id(holder.keywords), name), value
     elif issubclass(kind, (list, deque, dict)):
-        for name, value in list(dict.items(holder)) if issubclass(kind, dict) else enumerate(list(holder)):
+        for name, value in dict.copy(holder).items() if issubclass(kind, dict) else enumerate(list(holder)):
             yield ("item", number, name), value
     else:
-        for name, member in dict(item for base in mro(kind) for item in list(vars(base).items())).items():
+        for name, member in dict(item for base in mro(kind) for item in vars(base).copy().items()).items():
             if isinstance(member, MemberDescriptorType):
                 with suppress(AttributeError):  # an unset name
                     yield ("attribute", number, name), member.__get__(holder)
-        for name, value in list((attributes := attributes_of(holder) or {}).items()):
+        for name, value in (attributes := attributes_of(holder) or {}).copy().items():
             yield ("item", id(attributes), name), value
 
 
