@@ -61,8 +61,8 @@ _SOON: Final = 60  # events, about as many as clear up after an interrupt
 PATIENCE: Final = 5.0  # seconds that a block in another thread may take
 
 
-class Interrupted(Exception):
-    """Raised by the signal handler."""
+class Interrupted(TimeoutError):
+    """Raised by the signal handler; an OSError, as that of most time limits."""
 
 
 def _raise(number: int, frame: object) -> None:

@@ -9,6 +9,7 @@ import os
 import tomllib
 
 from hookpatch._bootstrap.files import read_given
+from hookpatch._bootstrap.interrupts import ErrorsOfCode, is_interrupt
 from hookpatch.errors import SettingError, _suggest
 
 TYPE_CHECKING = False
@@ -66,6 +67,8 @@ def read_config(path: str, asked_by: str) -> Config:
     except FileNotFoundError:
         raise SettingError(asked_by, f"there is no file {path}") from None
     except OSError as error:
+        if is_interrupt(error):
+            raise
         raise SettingError(asked_by, f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise SettingError(path, f"the file is no TOML: {error}") from None
@@ -83,14 +86,13 @@ def nearest_config(folder: str) -> str | None:
     """
     while True:
         path = os.path.join(folder, NAME)
-        try:
+        with ErrorsOfCode(OSError):  # no such file, or not readable
             content = read_given(path)
-            if b"hookpatch" in content and _table_of(toml_of(content)) is not None:
+            try:
+                if b"hookpatch" in content and _table_of(toml_of(content)) is not None:
+                    return path
+            except ValueError:
                 return path
-        except ValueError:
-            return path
-        except OSError:
-            pass  # no such file, or not readable
         above = os.path.dirname(folder)
         if above == folder:
             return None

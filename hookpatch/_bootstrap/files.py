@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
+from hookpatch._bootstrap.interrupts import ErrorsOfCode, is_interrupt
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,10 +25,9 @@ _MOST: Final = 64 * 2**20  # bytes of a file of ours
 
 def current_folder() -> str | None:
     """Return the current folder, None for a deleted folder."""
-    try:
+    with ErrorsOfCode(OSError):
         return os.getcwd()
-    except OSError:
-        return None
+    return None
 
 
 def make_folder(path: str) -> None:
@@ -54,7 +55,9 @@ def write_new(path: str, text: str) -> bool:
             os.link(unfinished, path)
         except FileExistsError:
             return False
-        except OSError:  # a file system without links: for a moment the file is empty
+        except OSError as error:  # a file system without links: for a moment the file is empty
+            if is_interrupt(error):
+                raise
             if not reserve(path):
                 return False
             os.replace(unfinished, path)
@@ -100,7 +103,7 @@ def read_ours(path: str) -> bytes:
     try:
         number = os.open(path, _READ)
     except OSError as error:
-        if os.path.islink(path):
+        if os.path.islink(path) and not is_interrupt(error):
             raise ValueError("it is a link") from None
         raise error from None
     with os.fdopen(number, "rb") as file:

@@ -10,6 +10,7 @@ import os
 import sys
 
 from hookpatch._bootstrap import selection
+from hookpatch._bootstrap.interrupts import ErrorsOfCode, is_interrupt
 from hookpatch._bootstrap.selection import PluginName, normalise
 
 TYPE_CHECKING = False
@@ -143,6 +144,8 @@ def check_allowed(plugin: Installed, asked_by: str) -> None:
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:
+            if is_interrupt(error):
+                raise
             problem = f"{path}: it cannot be read ({error})"
         else:
             names = (line.partition("#")[0].strip() for line in lines)
@@ -155,10 +158,9 @@ def check_allowed(plugin: Installed, asked_by: str) -> None:
 
 
 def _changed(folder: str) -> int:
-    try:
+    with ErrorsOfCode(OSError):
         return os.stat(folder).st_mtime_ns
-    except OSError:
-        return 0
+    return 0
 
 
 def _scan(folders: list[str]) -> Iterator[Installed]:
@@ -197,10 +199,9 @@ def leftovers_in(folder: str) -> list[str]:
 
 
 def _names_in(folder: str) -> list[str]:
-    try:
+    with ErrorsOfCode(OSError):  # a zip file, or a missing folder
         return sorted(os.listdir(folder))
-    except OSError:
-        return []  # a zip file, or a missing folder
+    return []
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
@@ -211,12 +212,9 @@ def _open_without_waiting(path: str, flags: int) -> int:
 def _entry_points(folder: str) -> dict[str, dict[str, str]]:
     """Return the entry points of a distribution: by group, and within a group by name."""
     groups: dict[str, dict[str, str]] = {}
-    try:
-        path = os.path.join(folder, "entry_points.txt")
-        with open(path, encoding="utf-8", errors="replace", opener=_open_without_waiting) as file:
-            text = file.read(_MOST)
-    except OSError:
-        return groups
+    path, text = os.path.join(folder, "entry_points.txt"), ""
+    with ErrorsOfCode(OSError), open(path, encoding="utf-8", errors="replace", opener=_open_without_waiting) as file:
+        text = file.read(_MOST)
     group: dict[str, str] = {}
     for line in map(str.strip, text.splitlines() if GROUP in text else ()):
         if line.startswith("["):

@@ -138,6 +138,23 @@ def is_interrupt(error: BaseException) -> bool:
     return any(frame.f_code in codes for frame, _ in _frames_of(error))
 
 
+class ErrorsOfCode:
+    """Suppress errors of some types in a ``with`` statement, unless a signal handler raised the error.
+
+    A handler may raise an error of any type. A TimeoutError, which time limits raise, is an OSError.
+    """
+
+    __slots__ = ("_types",)
+
+    def __init__(self, *types: type[Exception]) -> None:
+        self._types = types
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        return isinstance(error, self._types) and not is_interrupt(error)
+
+
 def handler_codes() -> list[CodeType]:
     """Return the code of each signal handler of this process."""
     import signal  # after an error alone

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from hookpatch._bootstrap.interrupts import is_interrupt
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +29,9 @@ def write_line(*messages: object, kind: Literal["", "error", "warning"] = "", sp
         printable: Callable[[str], str]
         try:
             from hookpatch.errors import one_line  # here: most processes write no message
-        except (ImportError, OSError, RecursionError):  # files or the path are used up
+        except (ImportError, OSError, RecursionError) as error:  # files or the path are used up
+            if is_interrupt(error):
+                raise
             printable = ascii
         else:
             printable = one_line
@@ -36,8 +40,9 @@ def write_line(*messages: object, kind: Literal["", "error", "warning"] = "", sp
             _write(text)
         except UnicodeEncodeError:  # of a file that the program has put in the place of stderr
             sys.stderr.write(text.encode("ascii", "backslashreplace").decode())
-        except (OSError, ValueError):  # a full disk, a closed pipe or file
-            return
+        except (OSError, ValueError) as error:  # a full disk, a closed pipe or file
+            if is_interrupt(error):
+                raise
 
 
 def _write(text: str) -> None:
@@ -59,6 +64,8 @@ def call_at_end(function: Callable[..., object], *args: object) -> None:
     try:
         function(*args)
     except Exception as error:
+        if is_interrupt(error):
+            raise
         warn_of_end(error)
 
 

@@ -6,7 +6,6 @@ import hashlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import cache, partial
 from importlib.machinery import all_suffixes
 from typing import Any, Final, NamedTuple
@@ -14,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from hookpatch._bootstrap import environment
 from hookpatch._bootstrap.files import current_folder, make_folder, read_ours, write_whole
 from hookpatch._bootstrap.installed import installed
+from hookpatch._bootstrap.interrupts import ErrorsOfCode
 from hookpatch._bootstrap.json import parsed, written
 
 LIMIT: Final = 120.0  # seconds for the child process
@@ -49,21 +49,20 @@ def key_of(task: Mapping[str, Any]) -> str:
 
 def find(key: str) -> list[Any] | None:
     """Return the kept results; None without kept results, or after a change of a file."""
-    try:
+    # Else no results were kept, or another version wrote the file.
+    with ErrorsOfCode(OSError, ValueError, TypeError, KeyError, AttributeError):
         content = parsed(read_ours(_path(key)).decode())
         if all(_is_unchanged(path, stamp) for path, stamp in content["files"].items()):
             results: list[Any] = content["results"]
             _behind.update(content["files"])
             return results
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        pass  # no results were kept, or another version wrote the file
     return None
 
 
 def keep(key: str, results: Sequence[Any], files: Mapping[str, Any]) -> None:
     """Keep results; an unwritable folder is no error."""
     _behind.update(files)
-    with suppress(OSError):
+    with ErrorsOfCode(OSError):
         path = _path(key)
         folder = os.path.dirname(path)
         make_folder(folder)
@@ -118,10 +117,9 @@ def _is_unchanged(path: str, facts: Sequence[Any] | None) -> bool:
 
 
 def _facts(path: str) -> list[Any] | None:
-    try:
+    with ErrorsOfCode(OSError):
         return [*_stamp(path), _digest(path)]
-    except OSError:
-        return None
+    return None
 
 
 def _stamp(path: str) -> tuple[int, int]:
@@ -142,10 +140,9 @@ def _digest(path: str) -> str:
 
 def _names_in(folder: str) -> list[str]:
     """Return the modules, packages and distributions in a folder of the path."""
-    try:
+    with ErrorsOfCode(OSError):
         return sorted(entry.name for entry in os.scandir(folder) if _counts(entry))
-    except OSError:
-        return []
+    return []
 
 
 def _counts(entry: os.DirEntry[str]) -> bool:

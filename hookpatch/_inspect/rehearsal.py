@@ -12,6 +12,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.lock.drift import Drift
 from hookpatch._engine.patch.module_lookup import matching_modules
 from hookpatch._engine.patch.patch import NOT_NEEDED, Patch, Verb
@@ -101,6 +102,8 @@ def rehearse(
                 session.open()
                 break
             except Exception as error:  # a step to a target may run foreign code
+                if is_interrupt(error):
+                    raise
                 failed = [entry for entry in session.entries if entry.state == "failed"]
                 refused = {id(entry.request.rule or entry.request): entry for entry in failed}
                 for index in list(remaining):

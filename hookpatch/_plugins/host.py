@@ -16,7 +16,7 @@ import pluggy
 from hookpatch import hookspecs
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.installed import WAITS_FOR, Installed, check_allowed, find
-from hookpatch._bootstrap.interrupts import is_of_code
+from hookpatch._bootstrap.interrupts import ErrorsOfCode, is_of_code
 from hookpatch._bootstrap.selection import PluginName, Selection, normalise
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.patch import Patch
@@ -233,11 +233,9 @@ def _suggestion_for(error: BaseException) -> str:
     """Return the similar name that a traceback would have for a missing attribute."""
     if not isinstance(error, AttributeError) or not error.name:
         return ""
-    try:
-        names = call_guarded(dir, error.obj)
-    except Exception:  # a foreign __dir__
-        return ""
-    return _suggest(error.name, names)
+    with ErrorsOfCode(Exception):  # a foreign __dir__
+        return _suggest(error.name, call_guarded(dir, error.obj))
+    return ""
 
 
 def _line_in(installed: Installed, error: BaseException) -> str:

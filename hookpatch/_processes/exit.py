@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from hookpatch._bootstrap import environment, imports, selection
+from hookpatch._bootstrap.interrupts import ErrorsOfCode
 from hookpatch._bootstrap.stderr import of_this_process, write_line
 from hookpatch._session.ledger import Key
 from hookpatch._session.session import Session
@@ -57,7 +58,7 @@ def write_shortfalls(session: Session) -> None:
     missed += few
     missed += misspelt([entry for entry in session.entries if entry.request.key not in elsewhere])
     if ends and missed and (note := environment.read(environment.CALLS_MISSED)):
-        with suppress(OSError), open(note, "w", encoding="utf-8") as file:  # its reader may be gone
+        with ErrorsOfCode(OSError), open(note, "w", encoding="utf-8") as file:  # its reader may be gone
             file.write("\n".join(missed))
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any, Final, final
+
+from hookpatch._bootstrap.interrupts import ErrorsOfCode, is_interrupt
 
 PROGRAM: Final = os.urandom(4).hex()  # the id of this program: os.exec runs another program in the same process
 _MANY: Final = 340  # rows, in 8 KiB
@@ -94,7 +95,7 @@ def end(key: int, open_keys: Iterable[int]) -> None:
     """Note the end of a block, and other open blocks. Called under a lock, as ``begin`` is."""
     global _table
     if _table is None and _IS_POSSIBLE:
-        with suppress(OSError, ImportError, ValueError):  # no descriptor, no memory, no module mmap
+        with ErrorsOfCode(OSError, ImportError, ValueError):  # no descriptor, no memory, no module mmap
             _table = _Table([key, *open_keys])
     if _table is not None:
         _table.end(key)
@@ -152,7 +153,9 @@ def ended(process: str, keys: Iterable[int], text: str) -> set[int]:
         with open(f"/proc/{pid}/fd/{file}", "rb") as table:
             is_full, *numbers = memoryview(table.read()).cast("Q")
         began = _start(text, pid)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        if is_interrupt(error):
+            raise
         return set()
     rows = zip(*[iter(numbers)] * 3, strict=True)
     open_when_started = {key for key, is_open, end in rows if is_open or began <= _ticks(end)}
@@ -166,9 +169,9 @@ def _name(program: str) -> str:
 def _table_of(pid: str, program: str) -> str | None:
     """Return the descriptor of a table in a process."""
     folder, link = f"/proc/{pid}/fd", f"/memfd:{_name(program)} (deleted)"
-    with suppress(OSError):  # no process of the number, another user's process, or not Linux
+    with ErrorsOfCode(OSError):  # no process of the number, another user's process, or not Linux
         for file in os.listdir(folder):
-            with suppress(OSError):
+            with ErrorsOfCode(OSError):
                 if os.readlink(f"{folder}/{file}") == link:
                     return file
     return None
@@ -180,10 +183,9 @@ def _start(text: str, until: str) -> int:
     while True:
         status: Any = _read(pid, "stat").rpartition(b")")[2].split()
         parent = status[1].decode()
-        try:
+        is_first = True
+        with ErrorsOfCode(OSError):
             is_first = parent in ("0", "1", until) or os.fsencode(text) not in _read(parent, "environ")
-        except OSError:
-            is_first = True
         if is_first:
             return int(status[19])
         pid = parent

@@ -15,6 +15,7 @@ from types import FunctionType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
 
 from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._bootstrap.json import written
 from hookpatch._bootstrap.selection import PluginName
 from hookpatch._engine.patch.describe import PLAIN, a_kind
@@ -29,7 +30,6 @@ Item: TypeAlias = dict[str, Any]  # a plugin's name with its options, or a pickl
 
 _ROOM: Final = 60_000  # bytes of a patch
 _MANY: Final = 256
-
 _facts: Final = attrgetter(*(field.name for field in fields(Patch) if field.name not in ("target", "change")))
 # Packed patches with a function, by the name of the function and the values of the patch.
 _cache: Final[dict[tuple[Any, ...], PayloadItem]] = {}
@@ -245,6 +245,8 @@ def _pickled(patch: Patch) -> bytes:
     except _TooLarge:
         raise NotCarried(_name(patch), f"more than {_ROOM} bytes are too many to be handed on") from None
     except Exception as error:  # from the __reduce__ of any object
+        if is_interrupt(error):
+            raise
         raise NotCarried(_name(patch), f"cannot be pickled ({error})") from None
     return room.getvalue()
 
@@ -290,6 +292,8 @@ def unpacked(item: Item) -> Patch:
     except (pickle.UnpicklingError, EOFError, ValueError) as error:
         raise NotCarriedError([f"{item['of']}: the pickle is damaged ({type(error).__name__}: {error})"]) from None
     except Exception as error:  # from the import of any module needed by the patch
+        if is_interrupt(error):
+            raise
         raise NotCarried(item["of"], f"{type(error).__name__}: {error}") from error
     if not isinstance(patch, Patch):
         raise NotCarriedError([f"{item['of']}: the pickle is damaged (a patch was expected, not {a_kind(patch)})"])

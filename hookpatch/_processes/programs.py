@@ -9,11 +9,11 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
 from typing import Any, Final, NamedTuple, final
 
 from hookpatch._bootstrap import command_line
 from hookpatch._bootstrap import environment as _environment
+from hookpatch._bootstrap.interrupts import ErrorsOfCode
 from hookpatch._bootstrap.json import parsed, written
 from hookpatch._bootstrap.program import flags_of
 from hookpatch._engine.site.turn_lock import SiteLock
@@ -239,7 +239,7 @@ def _script_of(program: str) -> str | None:
         return "" if program else None
     folders = [""] if os.path.dirname(program) else [os.path.dirname(sys.executable), *os.get_exec_path()]
     for path in filter(os.path.isfile, (os.path.join(folder, program) for folder in folders)):  # no pipe: it would wait
-        with suppress(OSError, ValueError), open(path, "rb") as file:
+        with ErrorsOfCode(OSError, ValueError), open(path, "rb") as file:
             if _PYTHON.fullmatch(os.path.basename(os.path.realpath(path))):
                 return ""
             return path if (first := file.readline(_LINE)).startswith(b"#!") and b"python" in first else None

@@ -14,6 +14,7 @@ from itertools import chain, takewhile
 from types import FunctionType, MethodType
 from typing import Any, Final
 
+from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.callers import ASKS_CALLER
 from hookpatch._engine.calls.kept import names_in
 from hookpatch._engine.calls.torchscript import ELSEWHERE, SCRIPT
@@ -138,7 +139,7 @@ def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     except Exception as error:
         scripted = [site for site, needs in [*needed.sites.items()] if needed.SCRIPTED in needs]
         blamed = [site for site in scripted if _is_blamed(site, str(error))]
-        if isinstance(error, BypassError) or not blamed:
+        if isinstance(error, BypassError) or not blamed or is_interrupt(error):
             raise
         if all(layer.wraps for site in blamed for layer in site.layers):
             problem = "it calls a patched method in Python, with neither default values nor class methods"

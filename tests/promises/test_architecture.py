@@ -178,6 +178,36 @@ def modules_after(code: str) -> set[str]:
     return set(completed.stdout.split())
 
 
+# Handlers that may catch the error of a signal handler: a time limit raises TimeoutError, which is an OSError.
+_WIDE: Final = {"Exception", "BaseException", "OSError", "TimeoutError"}
+_PASSING_ON: Final = ("is_interrupt", "is_of_code", "_graver")
+# For commands and their child processes, and at interpreter start, before a program has set a handler.
+_WITHOUT_HANDLERS: Final = ("command", "testing", "_inspect", "_startup.py", "program.py", "run_report.py")
+
+
+def test_errors_of_signal_handlers_pass() -> None:
+    """Code that catches any error, or an OSError, asks whether a signal handler raised the error."""
+    swallowing, seen = [], 0
+    for name, path in FILES.items():
+        if set(path.relative_to(PACKAGE).parts) & set(_WITHOUT_HANDLERS):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ExceptHandler):
+                caught = {part.id for part in ast.walk(node.type) if isinstance(part, ast.Name)} if node.type else _WIDE
+                text = ast.unparse(node)
+                passes = text.splitlines()[-1] == "    raise" or any(word in text for word in _PASSING_ON)
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("suppress", "contextlib.suppress"):
+                caught, passes = {ast.unparse(kind) for kind in node.args}, False
+            else:
+                continue
+            if caught & _WIDE:
+                seen += 1
+                if not passes:
+                    swallowing.append(f"{name}:{node.lineno}")
+    assert swallowing == []
+    assert seen > 30
+
+
 def test_importing_the_face_imports_nothing() -> None:
     """`import hookpatch` brings in itself alone."""
     assert modules_after("import hookpatch") == {"hookpatch"}

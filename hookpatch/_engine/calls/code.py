@@ -9,6 +9,8 @@ from functools import cache, lru_cache, partial
 from types import CodeType, FunctionType, MappingProxyType, MethodType
 from typing import Any, Final, final
 
+from hookpatch._bootstrap.interrupts import is_interrupt
+
 
 def inner(code: CodeType, name: str) -> CodeType:
     """Return the code of a named function inside other code, with all instructions on the function's first line.
@@ -165,7 +167,9 @@ if sys.version_info >= (3, 14):
     def _read(like: FunctionType) -> inspect.Signature:
         try:
             return inspect.signature(like)
-        except Exception:  # an annotation that cannot be evaluated, such as a name that only type checkers import
+        except Exception as error:  # an annotation that cannot be evaluated: a name that only type checkers import
+            if is_interrupt(error):
+                raise
             return inspect.signature(like, annotation_format=Format.FORWARDREF)
 
 else:

@@ -15,6 +15,7 @@ from typing import Any, Final, final
 from weakref import finalize
 
 from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch.errors import BypassError
 
 ATTRIBUTES: Final = frozenset({"_torchscript_modifier", "__prepare_scriptable__", "__script_unsupported"})
@@ -87,6 +88,8 @@ def _scriptable(like: FunctionType, link: CellType) -> FunctionType:
     try:
         (definition,) = ast.parse(dedent(inspect.getsource(like))).body
     except (OSError, SyntaxError, ValueError) as error:
+        if is_interrupt(error):
+            raise
         raise BypassError(name, SCRIPT, f"the source cannot be read ({error}); {ELSEWHERE}") from error
     if not isinstance(definition, ast.FunctionDef):
         raise BypassError(name, SCRIPT, f"the value is no function written with def; {ELSEWHERE}")

@@ -6,6 +6,7 @@ import os
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, final
 
+from hookpatch._bootstrap.interrupts import ErrorsOfCode
 from hookpatch._engine.lock.compare import difference
 from hookpatch._engine.lock.fingerprint import Fingerprint, of_slot
 from hookpatch._engine.lock.lockfile import Lock, key_of, read_lock
@@ -58,10 +59,9 @@ def _other_version(locked: Fingerprint) -> str:
 
 def drift_from(path: str, policy: OnDrift) -> Drift:
     """Return the drift check of a session; raise SettingError for a missing or malformed lock file."""
-    try:
+    stamp = 0
+    with ErrorsOfCode(OSError):
         stamp = os.stat(path).st_mtime_ns
-    except OSError:
-        stamp = 0
     return Drift(_read(path, stamp), policy)
 
 

@@ -19,6 +19,7 @@ from types import (
 )
 from typing import Any, Final, final
 
+from hookpatch._bootstrap.interrupts import ErrorsOfCode
 from hookpatch._engine.calls.signatures import as_text, takes
 from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.slots.function import FunctionSlot
@@ -138,7 +139,7 @@ def source_of(value: Any) -> str | None:
     if isinstance(value, property):
         sources = [source_of(accessor) for accessor in (value.fget, value.fset, value.fdel) if accessor is not None]
         return "\n\n".join(filter(None, sources)) or None
-    try:
+    with ErrorsOfCode(OSError, TypeError):  # written in C, or made by exec
         if not isinstance(value, FunctionType):
             return normalised(inspect.getsource(value))
         # By code object: inspect.getsource of a decorated function returns the innermost function only.
@@ -146,8 +147,7 @@ def source_of(value: Any) -> str | None:
         codes = [own_beneath(FunctionSlot(function, binds=False)) for function in _wrapped_chain(value)]
         sources_of_chain = [normalised(inspect.getsource(code)) for code in codes]
         return "\n\n".join(reversed(sources_of_chain))
-    except (OSError, TypeError):
-        return None  # written in C, or made by exec
+    return None
 
 
 def _wrapped_chain(function: FunctionType) -> Iterator[FunctionType]:

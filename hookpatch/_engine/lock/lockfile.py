@@ -12,6 +12,7 @@ from typing import Any, Final, final
 
 from hookpatch._bootstrap.config import toml_of
 from hookpatch._bootstrap.files import read_given
+from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.lock.fingerprint import Fingerprint
 from hookpatch._engine.patch.patch import Patch
 from hookpatch.errors import SettingError
@@ -65,6 +66,8 @@ def read_lock(path: str) -> Lock:
         targets = {address: _locked(table) for address, table in content.get("target", {}).items()}
         return Lock(tuple(content["plugins"]), content.get("options", {}), targets, path)
     except OSError as error:
+        if is_interrupt(error):
+            raise
         problem = f"{path} cannot be read ({error.strerror})"
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
@@ -146,5 +149,7 @@ def write_lock(lock: Lock) -> bool:
         temporary.write_text(text, "utf-8", newline="\n")
         temporary.replace(path)
     except OSError as error:
+        if is_interrupt(error):
+            raise
         raise SettingError("lock", f"{lock.path} cannot be written ({error.strerror})") from None
     return True

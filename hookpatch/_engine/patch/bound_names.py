@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import ErrorsOfCode
 from hookpatch._engine.patch.describe import describe
 
 
@@ -93,7 +94,6 @@ def _module_of(node: ast.ImportFrom, importer: ModuleType) -> str | None:
 
 def _source_of(module: ModuleType) -> str:
     spec: Any = vars(module).get("__spec__")
-    try:
+    with ErrorsOfCode(AttributeError, ImportError, OSError, TypeError, UnicodeDecodeError):
         return spec.loader.get_source(spec.name) or ""
-    except (AttributeError, ImportError, OSError, TypeError, UnicodeDecodeError):
-        return ""
+    return ""

@@ -13,6 +13,7 @@ from types import CellType, FunctionType
 from typing import Any, NamedTuple
 
 from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import ErrorsOfCode, is_interrupt
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch.errors import _suggest
 
@@ -41,7 +42,9 @@ def presence_of(module: str) -> Presence:
         name = ".".join(parts[: index + 1])
         try:
             is_found, inner_folders = _find(name, folders)
-        except Exception:  # of a foreign finder: the import itself will show
+        except Exception as error:  # of a foreign finder: the import itself will show
+            if is_interrupt(error):
+                raise
             return Presence(installed=None)
         if not is_found:
             if folders is None:
@@ -60,10 +63,9 @@ def can_be_found(module: object) -> bool:
         return False
     package = module.rpartition(".")[0]
     folders = _folders(package) if package else None
-    try:
+    with ErrorsOfCode(Exception):  # of a foreign finder: an import that fails is an error
         return (folders is None or bool(folders)) and imports.spec_of(module, folders) is not None
-    except Exception:  # of a foreign finder: an import that fails is an error, and a stand-in too many is silent
-        return True
+    return True  # a stand-in too many is silent
 
 
 def matching_modules(pattern: str) -> list[str]:
@@ -138,10 +140,9 @@ def _modules_in(entry: str, changed: int | None) -> frozenset[str]:
 
 def _changed(entry: str) -> int | None:
     """Return when an entry of a path was changed last; None for an entry that does not exist."""
-    try:
+    with ErrorsOfCode(OSError):
         return os.stat(entry or ".").st_mtime_ns
-    except OSError:
-        return None
+    return None
 
 
 def _may_lead_to(pattern: str, package: str) -> bool:
@@ -157,10 +158,9 @@ def _folders(package: str) -> Sequence[str]:
     for index in range(len(parts)):
         if index and folders is None:
             return ()
-        try:
+        is_found = False
+        with ErrorsOfCode(Exception):  # of a foreign finder
             is_found, folders = _find(".".join(parts[: index + 1]), folders)
-        except Exception:  # of a foreign finder
-            return ()
         if not is_found:
             return ()
     return folders or ()

@@ -9,6 +9,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import ErrorsOfCode
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.patch.target import Item, Target
 from hookpatch._engine.slots.attribute import AttributeSlot
@@ -66,10 +67,9 @@ def item_of(key: Any) -> Item:
 def assigned_names(module: ModuleType) -> frozenset[str]:
     """Return the names that the code of a module assigns, but for names that an import binds; none without source."""
     loader = getattr(imports.spec(module), "loader", None)
-    try:
+    code = None
+    with ErrorsOfCode(ImportError, OSError, SyntaxError, ValueError):  # the file has gone, or is being written
         code = loader.get_code(loader.name) if isinstance(loader, SourceFileLoader) else None
-    except (ImportError, OSError, SyntaxError, ValueError):  # the file has gone, or is being written
-        return frozenset()
     return frozenset() if code is None else _assigned_in(code)
 
 

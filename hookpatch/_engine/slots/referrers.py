@@ -16,6 +16,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import ErrorsOfCode
 from hookpatch._engine.calls.trampoline import Trampoline, is_trampoline
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import AttributesInPlace, FunctionSlot
@@ -215,14 +216,13 @@ def lists_references() -> bool:
     class OfClass:
         attribute = of_function
 
-    try:
+    with ErrorsOfCode(Exception):  # a later Python may raise anything here
         return (
             gc.get_referents(vars(OfClass))[0].get("attribute") is of_function
             and any(referent is of_function.__code__ for referent in gc.get_referents(of_function))
             and any(referent is vars(gc) for referent in gc.get_referents(gc))
         )
-    except Exception:  # a later Python may raise anything here
-        return False
+    return False
 
 
 def entries_beneath() -> dict[int, list[Any]]:

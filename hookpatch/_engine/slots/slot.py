@@ -10,7 +10,7 @@ from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, final
 from weakref import WeakValueDictionary
 
-from hookpatch._bootstrap.interrupts import Turn
+from hookpatch._bootstrap.interrupts import ErrorsOfCode, Turn
 from hookpatch._engine.patch.describe import PLAIN
 
 T = TypeVar("T")
@@ -147,10 +147,9 @@ def attributes_of(value: object) -> Any:
     member = along_mro(type(value), "__dict__")
     if not isinstance(member, KEPT):  # a member in types.SimpleNamespace
         return None
-    try:
+    with ErrorsOfCode(Exception):  # a proxy in C asks the wrapped object, which may lack a __dict__, or raise
         return member.__get__(value)
-    except Exception:  # a proxy in C asks the wrapped object, which may lack a __dict__, or raise
-        return None
+    return None
 
 
 def alike(first: Any, second: Any) -> bool:

@@ -11,6 +11,7 @@ from functools import cache, partial
 from types import FunctionType
 from typing import Any, Final, TypeAlias
 
+from hookpatch._bootstrap.interrupts import ErrorsOfCode
 from hookpatch._engine.calls.code import shape_of
 from hookpatch._engine.calls.trampoline import Swap, Trampoline, Wrapper
 from hookpatch._engine.slots.function import FunctionSlot
@@ -39,10 +40,9 @@ def functions_change_inside() -> bool:
 
 
 def _holds(put_on: PutOn) -> bool:
-    try:
+    with ErrorsOfCode(Exception):  # a later Python may raise anything here
         return all(_runs_around(sample, put_on) for sample in _samples())
-    except Exception:  # a later Python may raise anything here
-        return False
+    return False
 
 
 def _runs_around(sample: FunctionType, put_on: PutOn) -> bool:

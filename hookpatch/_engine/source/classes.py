@@ -10,6 +10,7 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot, innermost
@@ -38,7 +39,9 @@ def source_of(cls: type) -> ClassSource:
     functions = [function for function in functions_of_class(cls) if code_of(function).co_qualname.startswith(head)]
     try:
         file = getsourcefile(cls)
-    except (TypeError, OSError):
+    except (TypeError, OSError) as error:
+        if is_interrupt(error):
+            raise
         file = next((code_of(function).co_filename for function in functions), None)
     text = "".join(linecache.getlines(file, globals_of(cls, functions))) if file else ""
     if not file or not text:

@@ -19,6 +19,7 @@ from importlib.util import decode_source
 from types import CodeType, ModuleType
 from typing import Any, Final, Protocol, final
 
+from hookpatch._bootstrap.interrupts import ErrorsOfCode, is_interrupt
 from hookpatch._engine.source.pieces import lines_of
 from hookpatch.errors import ApplyError, EditError
 
@@ -87,10 +88,9 @@ class Compiling:
             change.fail(EditError(self._name, change.owner, problem))
 
     def _text(self) -> str | None:
-        try:
+        text = None
+        with ErrorsOfCode(AttributeError, ImportError, OSError):
             text = self._loader.get_source(self._name)
-        except (AttributeError, ImportError, OSError):
-            return None
         return text if isinstance(text, str) else None
 
     def _with_our_compiler(self) -> Any:
@@ -102,7 +102,9 @@ class Compiling:
         try:
             own = copy(self._loader)
             attributes, original, get_code = vars(own), own.source_to_code, own.get_code
-        except Exception:  # a foreign __copy__ failed, or the loader takes no attribute
+        except Exception as error:  # a foreign __copy__ failed, or the loader takes no attribute
+            if is_interrupt(error):
+                raise
             return None
 
         def source_to_code(data: Any, path: Any = "<string>", *args: Any, **kwargs: Any) -> CodeType:

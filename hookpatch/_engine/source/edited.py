@@ -1,8 +1,7 @@
 """Compile a function anew from edited source. The rest of the function is unchanged.
 
-The whole top-level statement of the file is compiled. Line numbers, private names, cells, nested functions and
-``super()`` without arguments therefore come out as in the file. The statement is not executed: the function's code is
-taken from the result.
+The whole top-level statement of the file is compiled, and not executed. Line numbers, private names, cells, nested
+functions and ``super()`` without arguments therefore come out as in the file.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any, Final, NamedTuple, final
 from weakref import finalize
 
+from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.trampoline import is_changed_in_place, is_trampoline, recompiled
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.edit import Edit
@@ -273,6 +273,8 @@ def _defaults(edited_code: _EditedCode, function: FunctionType, values: Mapping[
             code = compile(ast.Expression(node), edited_code.code.co_filename, "eval")
             return eval(code, function.__globals__, None if owner is None else {**vars(owner), **(values or {})})
         except Exception as error:
+            if is_interrupt(error):
+                raise
             problem = f"the default of '{name}' {raised(error)}{text_of(error)}"
             raise UnfitEdit(f"{problem}; it is evaluated with the names of the module and the class") from None
 

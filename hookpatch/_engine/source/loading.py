@@ -157,6 +157,8 @@ class Change:
         try:
             return result if isinstance(result, str) else ast.unparse(result) + "\n"
         except Exception as error:  # the tree is malformed
+            if is_interrupt(error):
+                raise
             raise UnfitEdit(f"the function returned a tree that cannot be written: {error}") from None
 
 

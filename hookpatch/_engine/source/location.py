@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from contextlib import suppress
 from functools import partial
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
+from hookpatch._bootstrap.interrupts import ErrorsOfCode
 from hookpatch._engine.patch.describe import PLAIN, a_kind, describe
 from hookpatch._engine.patch.edit import Edit
 from hookpatch._engine.slots.attribute import AttributeSlot
@@ -29,7 +29,7 @@ def location(value: Any) -> str | None:
     if issubclass(kind, FunctionType):
         return f"{value.__code__.co_filename}:{value.__code__.co_firstlineno}"
     if issubclass(kind, type):
-        with suppress(OSError, TypeError):  # no source
+        with ErrorsOfCode(OSError, TypeError):  # no source
             return f"{inspect.getsourcefile(value)}:{inspect.findsource(value)[1] + 1}"
         return None
     call = along_mro(kind, "__call__")
