@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from types import ModuleType
+from threading import Thread
+from types import FrameType, ModuleType
 from typing import Any
 
 import pytest
 
 import hookpatch
 from hookpatch import errors
+from hookpatch._session.span import again
 
 
 def twice(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
@@ -187,3 +191,52 @@ def test_session_in_an_exit_stack(vendor: ModuleType) -> None:
             assert vendor.speak() == "hm hm "
         assert vendor.speak() == "hm hm "
     assert vendor.speak() == "hm "
+
+
+@pytest.mark.skipif(sys.gettrace() is not None, reason="a debugger or a coverage tool traces already")
+@pytest.mark.parametrize("theirs", ["open", "close"])
+@pytest.mark.parametrize("mine", ["open", "close"])
+def test_another_thread_at_each_line(vendor: ModuleType, mine: str, theirs: str) -> None:
+    """A thread opens or closes a session at each line of an opening or closing by another: each entrance counts."""
+    speak, patch = vendor.speak, hookpatch.wrap("vendor:speak", twice)
+    for number in itertools.count(1):
+        session = hookpatch.active(patch, children="local")
+        for _ in range(2):  # then the session is opened on the fast path
+            with session:
+                pass
+        for act in (mine, theirs):
+            if act == "close":
+                session.open()
+        others: list[Thread] = []
+        lines = itertools.count(1)
+        trace = _at_line(number, lines, others, getattr(session, theirs))
+        sys.settrace(trace)
+        getattr(session, mine)()
+        sys.settrace(None)
+        for thread in others:
+            thread.join(20)
+        if not others:  # the act has fewer lines
+            session.end()
+            break
+        entrances = [mine, theirs].count("close") + sum(1 if act == "open" else -1 for act in (mine, theirs))
+        assert vendor.speak() == ("hm hm " if entrances else "hm "), number
+        for _ in range(entrances):
+            assert vendor.speak() == "hm hm ", number
+            session.close()
+        assert vendor.speak is speak, number
+    assert number > (20 if (mine, theirs) in (("open", "open"), ("close", "open")) else 2)
+
+
+def _at_line(number: int, lines: Iterator[int], others: list[Thread], act: Callable[[], object]) -> Any:
+    """Return a trace function that lets another thread act at a line of the fast path, and waits for it a moment."""
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_code.co_filename != again.__file__:
+            return None
+        if event == "line" and next(lines) == number:
+            others.append(Thread(target=act, daemon=True))
+            others[0].start()
+            others[0].join(0.02)  # or the other thread waits for this one
+        return trace
+
+    return trace

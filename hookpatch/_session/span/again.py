@@ -61,7 +61,8 @@ class SessionAgain(OpeningSession):
             return False
         is_open = False
         try:
-            if not _is_disturbed() and environment.enables_blocks():
+            # Asked again on the fast path: another thread may have opened the session since.
+            if self._state != "open" and not _is_disturbed() and environment.enables_blocks():
                 for patch, preparation in new:
                     note_first(patch, preparation)
                 is_open = self._begin(entrance, hearers)
