@@ -37,6 +37,6 @@ def parts_of(whole: Any) -> dict[int, Any]:
 def submodule_places(model: Any) -> Iterator[tuple[ItemSlot, Any]]:
     """Yield the places of the submodules of a torch model, each with its submodule."""
     for parent in model.modules():
-        for name, module in list(parent._modules.items()):
+        for name, module in parent._modules.copy().items():
             if module is not None:
                 yield ItemSlot(parent._modules, name), module

@@ -216,7 +216,7 @@ class Everywhere:
         goes = self.goes_to(name)
         slots = [
             AttributeSlot(module, key)
-            for key, value in [*vars(module).items()]
+            for key, value in vars(module).copy().items()
             if value is (referent if goes else our_value)
         ]
         if goes:

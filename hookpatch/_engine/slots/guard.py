@@ -144,7 +144,7 @@ def _refuse_unsettable(patch: Patch, slot: AttributeSlot, owner: object) -> None
         problem = f"is {a_kind(member)} of its class, and setting the attribute would call the descriptor"
         raise TargetRefused(patch.address, owner, f"{slot} {problem}; patch {describe(type(slot.owner))}.{slot.name}")
     if slot.is_forwarded and hasattr(slot.owner, "__dict__"):
-        for name, table in list(vars(slot.owner).items()):
+        for name, table in vars(slot.owner).copy().items():
             if isinstance(table, dict) and slot.name in table:  # a torch module: a restored key would be the last one
                 way = f"take hookpatch.Target.item(owner.{name}, {slot.name!r})"
                 raise TargetRefused(patch.address, owner, f"{slot} is kept in {name} of {a_kind(slot.owner)}; {way}")

@@ -285,7 +285,7 @@ class _Search:
 
 def _in_members(holder: Any, referent: Any, words: str, root: str | None) -> Iterator[_Place]:
     for base in mro(type(holder)):
-        for name, member in list(vars(base).items()):
+        for name, member in vars(base).copy().items():
             if isinstance(member, types.MemberDescriptorType) and AttributeSlot(holder, name).read() is referent:
                 yield AttributeSlot(holder, name), f"{words}.{name}", root
 
