@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -56,6 +56,8 @@ thing = Sized()
 limit = 1_000_000
 table = {"first": run, "second": other, "third": run}
 """
+SPACE: Final = f"{NAME}_space"  # a namespace package
+LATE: Final = f"{NAME}_late"  # a module that no finder is asked for
 PLACES: Final[list[tuple[Any, str]]] = []  # owners and names of further attributes to be restored
 _SOON: Final = 60  # events, about as many as clear up after an interrupt
 PATIENCE: Final = 5.0  # seconds that a block in another thread may take
@@ -92,6 +94,7 @@ def vendor() -> Any:
 def write_vendor(folder: Path, head: str = "") -> None:
     """Write the module, with an optional first line, and import the module."""
     (folder / f"{NAME}.py").write_text(f"{head}\n{SOURCE}")
+    (folder / SPACE).mkdir()
     sys.path.insert(0, str(folder))
     sys.dont_write_bytecode = True
     importlib.import_module(NAME)
@@ -196,9 +199,44 @@ def _run_and_other_are_on() -> list[bool]:
     return [vendor().run() != "original", vendor().other() != "other"]
 
 
-def _in_open_session(body: Callable[[], object]) -> tuple[Callable[[], object], Callable[[], object]]:
-    session = hookpatch.active(*_TWO).open()
+def _in_open_session(
+    body: Callable[[], object], patches: Sequence[hookpatch.Patch] = ()
+) -> tuple[Callable[[], object], Callable[[], object]]:
+    session = hookpatch.active(*(patches or _TWO)).open()
     return body, session.close
+
+
+def _waiting_for(name: str, body: Callable[[], object]) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Return a piece of work with a module that two patches of an open session wait for."""
+    patches = [hookpatch.replace(f"{name}:{attribute}", "patched", add=True) for attribute in ("first", "second")]
+    session = hookpatch.active(*patches).open()
+
+    def end() -> None:
+        session.close()
+        sys.modules.pop(name, None)
+
+    return body, end
+
+
+def _space_imported() -> None:
+    sys.modules.pop(SPACE, None)
+    importlib.import_module(SPACE)
+
+
+def _found_late() -> None:
+    """Put a module in place without an import; the next block finds the module."""
+    sys.modules.setdefault(LATE, ModuleType(LATE))
+    with hookpatch.active(_RULE, children="local"):
+        pass
+
+
+def _space_is_on() -> list[bool]:
+    return [attribute in vars(importlib.import_module(SPACE)) for attribute in ("first", "second")]
+
+
+def _late_is_on() -> list[bool]:
+    names = vars(sys.modules.setdefault(LATE, ModuleType(LATE)))  # an interrupt may come first
+    return [attribute in names for attribute in ("first", "second")]
 
 
 def _kept_over_a_value() -> tuple[Callable[[], object], Callable[[], object]]:
@@ -206,6 +244,11 @@ def _kept_over_a_value() -> tuple[Callable[[], object], Callable[[], object]]:
     session = hookpatch.active(*_OVER_A_VALUE, children="local").open()
     _kept[:] = [vendor().run]
     return session.close, session.close
+
+
+def _three_are_on() -> list[bool]:
+    module = vendor()
+    return [module.table.get("second") == 7, module.Vendor().method() != "method", module.other() != "other"]
 
 
 def _run_and_kept_are_on() -> list[bool]:
@@ -264,6 +307,11 @@ _OF_INSTANCES: Final = (
     hookpatch.wrap(f"{NAME}:Sized().double", louder),
 )
 _TWO: Final = (hookpatch.wrap(f"{NAME}:run", louder), hookpatch.replace(f"{NAME}:limit", 2_000_000))
+_THREE: Final = (  # of new objects in a module executed anew
+    hookpatch.replace(f"{NAME}:table['second']", 7),
+    hookpatch.wrap(f"{NAME}:Vendor.method", louder),
+    hookpatch.wrap(f"{NAME}:other", louder, reach="everywhere"),
+)
 _OVER_A_VALUE: Final = (
     hookpatch.wrap(f"{NAME}:run", louder),
     hookpatch.replace(f"{NAME}:run", lambda: "new"),
@@ -288,6 +336,7 @@ _CLASS: Final = hookpatch.edit(
 _ANEW: Final = (
     "import",
     "reload",
+    "reload, other slots",
     "import, with locks",
     "reload, with locks",
     "the source of a module",
@@ -336,10 +385,13 @@ def works() -> dict[str, Work]:
         block("the source of a module", partial(hookpatch.active, _SOURCE, children="local"), _run_is_on),
         Work("import", lambda: _in_open_session(_imported_anew), _run_and_limit_are_on),
         Work("reload", lambda: _in_open_session(_reload), _run_and_limit_are_on),
+        Work("reload, other slots", lambda: _in_open_session(_reload, _THREE), _three_are_on),
         Work(
             "import, with locks", partial(_with_locks, lambda: _in_open_session(_imported_anew)), _run_and_limit_are_on
         ),
         Work("reload, with locks", partial(_with_locks, lambda: _in_open_session(_reload)), _run_and_limit_are_on),
+        Work("import of a namespace package", lambda: _waiting_for(SPACE, _space_imported), _space_is_on),
+        Work("import past all finders", lambda: _waiting_for(LATE, _found_late), _late_is_on),
         Work("report", lambda: _in_open_session(hookpatch.report), _run_and_limit_are_on),
         Work("the end under a kept wrapper", _kept_over_a_value, _run_and_kept_are_on),
         Work("finalizer", lambda: (_drop, _nothing), _run_and_limit_are_on),

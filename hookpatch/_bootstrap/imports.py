@@ -18,7 +18,7 @@ import os
 import sys
 from _thread import get_ident
 
-from hookpatch._bootstrap.interrupts import Begun, Operation, Turn, begin, end, is_interrupt
+from hookpatch._bootstrap.interrupts import Begun, Operation, Turn, begin, end, finish_interrupted, is_interrupt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -358,7 +358,20 @@ def past_us(module: str | None) -> str:
 
 
 def notify_late() -> None:
-    """Fire the watches of overlooked modules, then raise their first error. Called before each look at patches."""
+    """Fire the watches of overlooked modules, then raise their first error. Called before each look at patches.
+
+    After an interrupt the rest is done at once: otherwise a part of the patches would hold until the next look.
+    """
+    try:
+        _notify_late()
+    except BaseException as error:
+        if is_interrupt(error):
+            finish_interrupted()
+            _notify_late()
+        raise
+
+
+def _notify_late() -> None:
     failure: BaseException | None = None
     for watch in _overlooked():
         module = sys.modules.get(watch.module)
@@ -776,6 +789,10 @@ def _is_initializing(module: ModuleType) -> bool:
     return not _HAS_LOCKS or getattr(present, "name", None) in _module_locks
 
 
+# By module: an interrupt may come before the first line of the call that ends the import of a namespace package.
+_loading: Final[dict[str, Operation]] = {}
+
+
 class _WatchedSpec(_BootstrapSpec):  # type: ignore[misc]  # Any: typeshed has no such module
     """The class of a spec until importlib ends the import of the module.
 
@@ -791,11 +808,22 @@ class _WatchedSpec(_BootstrapSpec):  # type: ignore[misc]  # Any: typeshed has n
     @_initializing.setter
     def _initializing(self, value: bool) -> None:
         if value:
+            _loading[self.name] = begin(lambda: _announce(self.name), sys._getframe(1))
             self.__dict__["_initializing"] = value
             return
+        try:
+            self._end_import()
+        except BaseException as error:
+            if is_interrupt(error):
+                finish_interrupted()  # as in ``notify_late``
+            raise
+
+    def _end_import(self) -> None:
         _executing[self.name] = Begun(sys._getframe())  # until all watches have fired
         operation = _begin_announcement(self.name)
-        self.__dict__["_initializing"] = value
+        if (loading := _loading.pop(self.name, None)) is not None:
+            end(loading)
+        self.__dict__["_initializing"] = False
         _stop_notifying(self)
         _announce(self.name, operation=operation)
 

@@ -167,7 +167,7 @@ class Site:
         """
         self._change(
             lambda layers: layers if layer.ended else ordered([*layers, layer], self.slot),
-            lambda: note() if layer in self._layers else None,
+            lambda: note() if layer in self._layers and not layer.ended else None,
             adding=True,
         )
 

@@ -11,7 +11,7 @@ from weakref import WeakSet, ref
 
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.imports import Watch
-from hookpatch._bootstrap.interrupts import is_interrupt
+from hookpatch._bootstrap.interrupts import Begun, is_interrupt
 from hookpatch._engine.calls.noticed import reads_caller_by
 from hookpatch._engine.patch.process_end import CodeEnd, text_of
 from hookpatch._engine.site.effect import lack_of_effect, lost_in_place
@@ -43,9 +43,15 @@ class AppliedLayer:
     site: Site
     layer: Layer
     entry: Entry | None = None  # None until the layer is applied
+    begun: Begun | None = None  # while the layer is being applied
     library: Watch | None = None  # waits for torch: the torch plugin must know of some layers
     has_ended: bool = False
     following: Following | None = None  # of the copies of a patched object
+
+    @property
+    def was_interrupted(self) -> bool:
+        """True if an interrupt kept the layer from being applied."""
+        return (self.entry is None or self.layer.ended) and self.begun is not None and self.begun.is_interrupted()
 
     def follow_copies(self) -> None:
         """Follow the copies and pickles of a patched object, before the layer is applied."""
@@ -103,9 +109,8 @@ class AppliedLayer:
 
     def _differences(self) -> list[str]:
         layer, slot = self.layer, self.site.slot
-        is_inside = isinstance(slot, FunctionSlot)
         differences: list[str] = []
-        if (layer.wraps or is_inside) and not self.site.adds_no_frame(layer):
+        if (layer.wraps or isinstance(slot, FunctionSlot)) and not self.site.adds_no_frame(layer):
             of_place = slot.copy if isinstance(slot, FunctionSlot) else beneath(slot)
             callees = [of_place] if layer.wraps else layer.values_in_slots
             looks = filter(None, (reads_caller_by(inner(callee)) for callee in callees))
@@ -122,6 +127,7 @@ class AppliedLayer:
         try:
             self._restore(request)
         finally:
+            self.begun = None
             if self.following is not None:
                 self.following.end()
                 self.following = None  # refers to this object: else the original would live until the next collection

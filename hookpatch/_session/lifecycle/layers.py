@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from types import FunctionType, ModuleType
@@ -9,7 +10,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary, ref
 
 from hookpatch._bootstrap import imports
-from hookpatch._bootstrap.interrupts import is_interrupt
+from hookpatch._bootstrap.interrupts import Begun, is_interrupt
 from hookpatch._engine.patch.patch import MAKING_VERBS, Patch, Wrapper
 from hookpatch._engine.site.effect import newly_hidden
 from hookpatch._engine.site.layers.call_count import Tally, counters
@@ -83,12 +84,18 @@ class LayersLifecycle(Lifecycle):
     def _place(self, applied: AppliedLayer) -> bool:
         """Note a layer before applying; return False if the session has ended, or the site has a layer of the patch."""
         site = applied.site
+        applied.begun = Begun(sys._getframe(1))  # first: then an interrupt cannot leave a layer that seems applied
         earlier = self._placed.setdefault(site, applied)
+        if earlier.was_interrupted:
+            earlier.restore(self._request)
+            self._placed[site] = earlier = applied
         if self._ended:
+            applied.begun = None
             if earlier is applied:
                 self._placed.pop(site, None)
             return False
         if earlier is not applied:
+            applied.begun = None
             earlier.site.refresh()  # reloaded: the same module with new values
         return earlier is applied
 
@@ -105,9 +112,11 @@ class LayersLifecycle(Lifecycle):
                 applied.following.end()
             if not is_interrupt(error):  # else the session restores the layer
                 self._placed.pop(site, None)
+                applied.begun = None
             raise
         if applied.following is not None:
             applied.following.note_value()
+        applied.begun = None
 
     def _warn_of_hidden(self, applied: AppliedLayer) -> None:
         """Warn of layers that no call reaches since a layer was applied."""
