@@ -41,6 +41,7 @@ OF_PYTHON: Final = frozenset(
         "__conditional_annotations__",
         "__dataclass_fields__",
         "__dataclass_params__",
+        *("last_type", "last_value", "last_traceback", "last_exc"),  # of sys: the last error shown by a prompt
     ]
 )
 

@@ -180,6 +180,12 @@ def test_a_program_that_only_imports_has_no_findings(tmp_path: Path) -> None:
     assert audited(tmp_path, "\n".join(tries) + SHOW)["findings"] == []
 
 
+def test_an_error_shown_by_a_prompt_is_no_patch_of_sys(tmp_path: Path) -> None:
+    """Python keeps the error in ``sys.last_value`` and three more names."""
+    program = "import code\nclass Mine(Exception): pass\ncode.InteractiveInterpreter(globals()).runcode('raise Mine')"
+    assert audited(tmp_path, program + SHOW)["findings"] == []
+
+
 TWINS = """
 import asyncio, asyncio.futures, asyncio.tasks, importlib.util, queue, shlex, threading
 asyncio.Future = asyncio.futures.Future = asyncio.futures._CFuture = asyncio.futures._PyFuture
