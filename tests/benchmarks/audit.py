@@ -83,6 +83,7 @@ def run_benchmark(
     """
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
     quiet = {"DD_TRACE_ENABLED": "false", "DD_INSTRUMENTATION_TELEMETRY_ENABLED": "false", "PYTHONWARNINGS": "ignore"}
+    quiet["PYTHONHASHSEED"] = "0"  # processes are compared by printed values, and a set is printed in this order
     command = [str(python), *map(str, words)]
     pipe, out = subprocess.PIPE, subprocess.DEVNULL
     with subprocess.Popen(

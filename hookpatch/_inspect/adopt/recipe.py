@@ -83,7 +83,7 @@ def _address_of(value: Any, home: str, patched: frozenset[str]) -> str | None:
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if type(module) is str and type(name) is str and "<" not in name and f"{module}:{name}" not in patched:
         try:
-            if value_at(f"{module}:{name}") is value:
+            if value_at(f"{module}:{name}") is value and not _is_patched_by_another_name(f"{module}:{name}", patched):
                 return f"{module}:{name}"
         except (AttributeError, ImportError):
             pass
@@ -101,6 +101,14 @@ def _address_of(value: Any, home: str, patched: frozenset[str]) -> str | None:
             if is_code_of and content.__qualname__ == value.co_qualname:  # else the function got this code, too
                 return f"{address}.__code__"
     return None
+
+
+def _is_patched_by_another_name(address: str, patched: frozenset[str]) -> bool:
+    """Return True if a class attribute is one of the patched slots, which name the module that shows the class."""
+    owner, _, name = address.rpartition(".")
+    if ":" not in owner:
+        return False  # the name of a module
+    return any(other.endswith(f".{name}") and value_at(other[: -len(name) - 1]) is value_at(owner) for other in patched)
 
 
 def _made_inside(value: Any, home: str, patched: frozenset[str], depth: int = _DEEPEST) -> dict[str, Any] | None:

@@ -313,3 +313,23 @@ def test_a_mistake_of_the_function_is_one_clear_line(tmp_path: Path, name: str) 
     completed = run_python(tmp_path, "-m", "hookpatch", "adopt", f"fixes:{name}", "--name", "fixed")
     line = f"new plugin 'fixed': fixes:{name} cannot be run here: {PROBLEMS[name]} [hookpatch explain NewPluginError]"
     assert (completed.returncode, completed.stderr) == (78, f"hookpatch: error: {line}\n")
+
+
+def test_a_patched_method_is_no_source_by_another_name_of_its_class(tmp_path: Path) -> None:
+    """httpx shows its classes under other module names than those of the definitions."""
+    (tmp_path / "_client.py").write_text("class Client:\n    def send(self): return 'sent'\n")
+    (tmp_path / "shop.py").write_text("from _client import Client\nClient.__module__ = 'shop'\n")
+    (tmp_path / "fixes.py").write_text(
+        "import functools, shop\n"
+        "def apply():\n"
+        "    send = shop.Client.send\n"
+        "    @functools.wraps(send)\n"
+        "    def patched(self): return send(self).upper()\n"
+        "    shop.Client.send = patched\n"
+    )
+    answer = run_python(tmp_path, "-m", "hookpatch", "adopt", "fixes:apply", "--name", "fixed", "--json")
+    assert [entry["target"] for entry in json.loads(answer.stdout)["patches"]] == ["shop:Client.send"]
+    look = "print(shop.Client().send())"
+    block = "import hookpatch, shop\nfrom hookpatch_fixed import fixed\n"
+    block += f"with hookpatch.active(*fixed.hookpatch_patches()):\n    {look}\n{look}"
+    assert run_python(tmp_path, "-c", block).stdout.splitlines() == ["SENT", "sent"]
