@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
 from time import time
-from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.patch import NOT_NEEDED, Patch
 from hookpatch._engine.site.layers.call_count import Tally
-from hookpatch._engine.slots.slot import inner
 
 State: TypeAlias = Literal[
     "waiting",
@@ -106,8 +102,6 @@ class Entry:
         overridden: the subclasses that overrode the target at the last report without a call of the target; else empty.
         caches: the caches of other functions that named the target at the last report, in words.
         former: after the end, functions that return a value that the patch has made; None for a freed one.
-        references: the number of references to a function given to ``replace``, from when the session was made;
-            None for another value.
         kept: the places that held one of these at the last report after the end, in words.
         shortfall: in words, that a rule has fewer matches than required; else empty.
     """
@@ -128,7 +122,6 @@ class Entry:
     overridden: str = ""
     caches: tuple[str, ...] = ()
     former: tuple[Callable[[], Any], ...] = ()
-    references: int | None = None
     kept: tuple[str, ...] = ()
     instances: str | None = None
     left_out: str = ""
@@ -192,22 +185,6 @@ class Entry:
             self.ended_at = time()
 
 
-_COUNTED: Final = (FunctionType, BuiltinFunctionType, MethodType, partial, type(lru_cache(lambda: None)))
-
-
-def references(patch: Patch) -> int | None:
-    """Return the number of references to a function, method or partial given to ``replace``; None for another value.
-
-    An object of a class may refer to itself after a call, as a mock does. A reference that the preparation of the patch
-    keeps is not counted.
-    """
-    is_counted = patch.verb == "replace" and type(inner(patch.change)) in _COUNTED
-    if not (is_counted and hasattr(sys, "getrefcount")):
-        return None
-    is_prepared = patch._prepared is not None and patch._prepared.alone is not None
-    return sys.getrefcount(inner(patch.change)) - is_prepared
-
-
 def compare(entries: Iterable[Entry]) -> None:
     """Compare the slots of applied patches with the expected values, and note the states."""
     for applied in [entry.applied for entry in entries if entry.applied is not None]:
@@ -218,20 +195,13 @@ def compare(entries: Iterable[Entry]) -> None:
 listeners: Final[list[Callable[[Sequence[Entry]], None]]] = []
 
 
-NO_REFERENCES: Final[Mapping[int, int | None]] = {}
-
-
 @final
 class Ledger:
-    """The entries of a session, in the order of the session's patches.
+    """The entries of a session, in the order of the session's patches."""
 
-    ``references`` gives the number for an entry by the id of the Requested, or of the rule's.
-    """
+    __slots__ = ("_first", "_further", "holders", "imported_before")
 
-    __slots__ = ("_first", "_further", "_references", "holders", "imported_before")
-
-    def __init__(self, references: Mapping[int, int | None] = NO_REFERENCES) -> None:
-        self._references: Final = references
+    def __init__(self) -> None:
         self._first: Final[list[Entry]] = []
         # The further entries of a patch, or of a rule's matches, by the id of the Requested, kept alive by the entries.
         self._further: Final[dict[int, list[Entry]]] = {}
@@ -271,5 +241,5 @@ class Ledger:
         """Add the first entry of a patch, or a further entry; a match's entry is added behind the rule's entry."""
         beside = request if again else request.rule
         entries = self._first if beside is None else self._further.setdefault(id(beside), [])
-        entries.append(entry := Entry(request, references=self._references.get(id(request.rule or request))))
+        entries.append(entry := Entry(request))
         return entry

@@ -33,7 +33,7 @@ from hookpatch._engine.slots.part import own_places
 from hookpatch._engine.slots.referrers import classes, lists_references
 from hookpatch._engine.slots.slot import ABSENT, Slot, attributes_of, inner, is_same_value, mro
 from hookpatch._engine.slots.trial import UNSEEN
-from hookpatch._session.ledger import Entry, references
+from hookpatch._session.ledger import Entry
 from hookpatch._session.lifecycle.applied import AppliedInstances, AppliedLayer
 from hookpatch._session.overridden import overridden
 
@@ -91,12 +91,8 @@ def note_kept(entries: Sequence[Entry]) -> None:
 
 
 def _keeping_places(entries: Sequence[Entry]) -> dict[int, set[str]]:
-    """Return the places that hold the values of ended patches, in words, by id of the entry."""
-    growth = {id(entry): _growth(entry) for entry in entries}
-    sought = {
-        *(id(value) for entry in entries for value in _given_or_made(entry) if _is_definition(value)),
-        *(id(value) for entry in entries if growth[id(entry)] > 0 for value in _given_or_made(entry)),
-    }
+    """Return the places that hold the functions and classes of ended patches, in words, by id of the entry."""
+    sought = {id(value) for entry in entries for value in _given_or_made(entry) if _is_definition(value)}
     if not (sought and lists_references()):
         return {}
     # In no list of ours: the list would be a holder.
@@ -104,16 +100,9 @@ def _keeping_places(entries: Sequence[Entry]) -> dict[int, set[str]]:
     kept: dict[int, set[str]] = {}
     for entry in entries:
         numbers = {id(value) for value in _given_or_made(entry)}
-        of_entry = [holder for holder in keepers if id(holder.thing) in numbers]
-        is_elsewhere = any(holder.slot is not None and holder.slot.key in originals for holder in of_entry)
-        more = 0 if is_elsewhere else growth[id(entry)]  # else in the slot of another patch
-        known = [holder for holder in of_entry if more > 0 or _is_definition(holder.thing)]
-        places = {holder.words for holder in known if _keeps_value_of(holder, entry)}
-        if more > len(places):  # by places that the names do not explain
-            nameless = [holder.words for holder in of_entry if _root(holder) is None]
-            places.update(nameless if entry.request.goes_to(None) else ())
-        if places:
-            kept[id(entry)] = places
+        for holder in keepers:
+            if id(holder.thing) in numbers and _keeps_value_of(holder, entry):
+                kept.setdefault(id(entry), set()).add(holder.words)
     return kept
 
 
@@ -128,12 +117,6 @@ def _given_or_made(entry: Entry) -> list[Any]:
     return [value for weak in entry.former if (value := weak()) is not None]
 
 
-def _growth(entry: Entry) -> int:
-    """Return how many more references a given object has than before the patch was applied."""
-    before, now = entry.references, references(entry.request.patch)
-    return 0 if before is None or now is None else now - before
-
-
 def _keeps_value_of(holder: Holder, entry: Entry) -> bool:
     """Return True if a place has a value because of an ended patch: a given value is in places of its own, too."""
     if not entry.request.goes_to(holder.root):
@@ -142,19 +125,15 @@ def _keeps_value_of(holder: Holder, entry: Entry) -> bool:
         return True
     from hookpatch._engine.patch.bound_names import is_copied  # as below
 
-    thing, slot, target, root = holder.thing, holder.slot, entry.request.patch.target, _root(holder)
+    home, slot, target = getattr(holder.thing, "__module__", None), holder.slot, entry.request.patch.target
+    root = holder.root or _module_of_running(holder.holder)
     if root is None:  # an object without a name is no place of a function that is defined in a function
-        return holder.holder is not None and _is_definition(thing) and "<" in thing.__qualname__
-    home = type(thing).__module__ if type(thing) is partial else thing.__module__
+        return holder.holder is not None and "<" in getattr(holder.thing, "__qualname__", "")
     if root == home or target is None or (slot is not None and slot.key in originals):
         return False
     name = slot.name if isinstance(slot, AttributeSlot) and isinstance(slot.owner, ModuleType) else ""
     of_target = target.slot.name if isinstance(target.slot, Attribute) else ""
-    return is_copied(thing, home, root, name, [(str(target.module), of_target)])
-
-
-def _root(holder: Holder) -> str | None:
-    return holder.root or _module_of_running(holder.holder)
+    return is_copied(holder.thing, root, name, [(str(target.module), of_target)])
 
 
 def _module_of_running(holder: Any) -> str | None:

@@ -120,25 +120,6 @@ def test_a_weak_key_is_not_named(bound: Any) -> None:
         assert session.report().patches[0].stale == ("bound:kept (a weak reference)",)
 
 
-@pytest.mark.parametrize("target", ["function", "Model"])
-def test_a_function_in_annotations_is_named(
-    bound: Any, make_module: Callable[[str, str], ModuleType], target: str
-) -> None:
-    """Tools call a function in annotations, such as a validator; a class there is a hint."""
-    source = f"""
-        import bound
-        def user(of: bound.{target}): ...
-        class User:
-            of: bound.{target}
-        user.__annotations__, User.__annotations__
-    """
-    make_module("hints", source)
-    value: Any = New if target == "Model" else lambda: "patched"
-    with hookpatch.active(hookpatch.replace(f"bound:{target}", value), children="local") as session:
-        named = [name for name in session.report().patches[0].stale if "hints" in name]
-        assert len(named) == (2 if target == "function" else 0), named
-
-
 # A patched method; the methods that then call past the patch, and those that do not.
 METHODS: Final = {
     "model.forward": (["model.forward"], ["other.forward", "heir.forward"]),

@@ -44,13 +44,12 @@ def bound_from(module: str, name: str, is_old: Callable[[Any], bool]) -> list[st
     return addresses
 
 
-def is_copied(value: Any, home: object, module: str, name: str, sources: Collection[tuple[str, str]]) -> bool:
+def is_copied(value: Any, module: str, name: str, sources: Collection[tuple[str, str]]) -> bool:
     """Return True if a name of a module holds a value because of a copy from one of the names in ``sources``.
 
-    A module that imports the value's own module, ``home``, or its package, may have the value from there: the source
-    decides.
+    A module that imports the value's own module, or its package, may have the value from there: the source decides.
     """
-    holder, top = imports.loaded(module), str(home).partition(".")[0].lstrip("_")
+    holder, top = imports.loaded(module), str(getattr(value, "__module__", None)).partition(".")[0].lstrip("_")
     inside = r"\.|" if module.partition(".")[0] == top else ""
     from_home = rf"\b(?:from|import)\s+(?:{inside}{re.escape(top)}\b)"
     if top != "builtins" and holder is not None and not re.search(from_home, _source_of(holder)):

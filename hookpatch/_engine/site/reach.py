@@ -250,15 +250,14 @@ def restore_copies(
 
     for holder in holders([former.value for former in former_values if id(former.value) in originals_of]):
         slot, our_value = holder.slot, holder.thing
-        name, home = getattr(slot, "name", ""), getattr(our_value, "__module__", None)
         # Leave a value passed to replace() alone in modules that were imported before the session, and in the module
         # that defines the value. Only a module executed during the session can have copied the value from the slot: its
         # source decides. Of a module executed anew we know the name. A wrapper of ours is restored everywhere.
         is_foreign = not is_our_wrapper(our_value) and (
             holder.root not in came
-            or holder.root == home
-            or (holder.root in imported_before and (holder.root, name) not in names)
-            or not is_copied(our_value, home, holder.root, name, names)
+            or holder.root == getattr(our_value, "__module__", None)
+            or (holder.root in imported_before and (holder.root, getattr(slot, "name", "")) not in names)
+            or not is_copied(our_value, holder.root, getattr(slot, "name", ""), names)
         )
         if slot is None or holder.root is None or is_foreign or slot.key in originals:
             continue

@@ -180,8 +180,7 @@ class _Search:
 
     def _in_dict(self, holder: dict[Any, Any], referent: Any, depth: int) -> Iterator[_Place]:
         for owner in self._referrers.referrers_of(holder):
-            is_type = issubclass(type(referent), type) and _is_of_annotations(owner, holder)  # not called: a hint
-            if type(owner).__module__ == "typing" or is_type or _is_of_graph(owner):
+            if type(owner).__module__ == "typing" or _is_of_annotations(owner, holder) or _is_of_graph(owner):
                 return
         words, root = self._name(holder, depth)
         is_attributes = words.endswith(".__dict__")
@@ -242,8 +241,6 @@ class _Search:
         for owner in self._referrers.referrers_of(holder):
             if type(owner) is FunctionType and owner.__kwdefaults__ is holder:
                 return f"the defaults of {describe(owner)}", module_of(owner)
-            if type(owner) is FunctionType and _is_of_annotations(owner, holder):
-                return f"the annotations of {describe(owner)}", module_of(owner)
             if type(owner) is partial and owner.keywords is holder:
                 words, root = self._name(owner, depth - 1)
                 return f"{words}.keywords", root
@@ -255,15 +252,10 @@ class _Search:
                 return f"{words}.__dict__", root
         if depth > 0:
             nameless = ""  # in an object without a name
-            inside: tuple[str, str] | None = None  # in an object with a name that only C code reads
             for slot, words, root in self._places(holder, depth - 1):
                 if slot is not None and root is not None:
                     return words, root
-                if inside is None and root is not None:
-                    inside = words, root
                 nameless = nameless or (words if slot is not None and "." in words else "")
-            if inside is not None:
-                return inside
             if nameless and issubclass(type(holder), (dict, list, deque, partial)):
                 return nameless, None
         return a_kind(holder), None

@@ -167,9 +167,7 @@ class Referrers:
 
 def module_of(owner: Any) -> str | None:
     """Return the name of the module of a class or function; None if foreign code has put another object there."""
-    is_function = type(owner) is FunctionType  # functools.wraps() copies the __module__ of another function
-    of_code = owner.__globals__.get("__name__") if is_function else None
-    module = of_code if isinstance(of_code, str) and imports.loaded(of_code) is not None else owner.__module__
+    module = owner.__module__
     return module if isinstance(module, str) else None
 
 
