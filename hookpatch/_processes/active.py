@@ -98,7 +98,7 @@ def active(
         from hookpatch._processes.receipt import write_reports_in  # few ask for reports
 
         write_reports_in(folder)
-    also = [] if payload.is_empty else [carried(payload)]
+    also = [carried(payload)] if payload.pieces or payload.not_carried else []
     if host is not None:
         also.insert(0, switched_on(host, "active()"))
     if is_usual and is_alone and len(what) == 1 and isinstance(what[0], Patch) and not payload.not_carried:

@@ -11,7 +11,6 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping, Set
 from functools import partial
-from heapq import heappop, heappush
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -36,10 +35,8 @@ if TYPE_CHECKING:
 
 # --- in the parent process
 
-# By the number of the session, in the order of opening. GIL: copied in one operation.
-_open: Final[dict[int, OpenBlock]] = {}
-_places: Final = itertools.count(1)
-_free: Final[list[int]] = []  # places of closed blocks: a heap
+_FIRST: Final = 1  # the place of a block without another block
+_open: Final = programs.open_blocks
 _lock: Final = Turn()  # held for a change of the variables above and below
 _of_tasks: Final[set[int]] = set()  # sessions whose blocks are not in the environment, but around a task's programs
 
@@ -57,12 +54,13 @@ def is_for_blocks(watcher: imports.Watch | Layer) -> bool:
 def carry(payload: Payload, number: int) -> None:
     """Hand a payload with items on to child processes, as the block of a session."""
     with _lock:
-        place = 0 if payload.id else heappop(_free) if _free else next(_places)
+        used = {block.place for block in _open.values()}
+        place = 0 if payload.id else next(place for place in itertools.count(_FIRST) if place not in used)
         _open[number] = block = OpenBlock(payload, number, place)
         liveness.begin(block.key)
         payload.keep(block)
         if payload.is_in_environment:
-            programs.hand_on(number, block)
+            programs.hand_on(block)
         else:
             _of_tasks.add(number)
     if payload.asks_at_start:
@@ -75,33 +73,30 @@ def carry_no_longer(number: int) -> None:
     """Undo ``carry``, interrupted or not."""
     with _lock:
         _of_tasks.discard(number)
-        programs.hand_on_no_longer(number)
-        block = _open.get(number)
-        if block is not None:
+        if (block := _open.get(number)) is not None:
+            programs.hand_on_no_longer(block)
             keys = [open_block.key for block_number, open_block in _open.items() if block_number != number]
             if block.key not in keys:  # else handed on again by a later session
                 liveness.end(block.key, keys)
             del _open[number]
-            if block.place:
-                heappush(_free, block.place)
     imports.release((carry, number))
     starts.update()
 
 
 def carry_again(payload: Payload, number: int) -> bool:
     """Hand a payload on, as the only block, without a lock; return False if a lock is needed. On the fast path."""
-    if _open or not _free or payload.id or not payload.is_in_environment or not liveness.is_ready():
+    if _open:
         return False
     if (block := payload.block) is None or block.process != liveness.pid:
-        payload.keep(block := OpenBlock(payload, number, _free[0]))
-    if block.place != _free[0] or (payload.asks_at_start and not starts.calls_before_start(_check)):
+        if payload.id or not payload.is_in_environment:
+            return False
+        payload.keep(block := OpenBlock(payload, number, _FIRST))
+    if block.place != _FIRST or (payload.asks_at_start and not starts.calls_before_start(_check)):
         return False
-    liveness.begin(block.key)
-    if not programs.hand_on_again(number, block):
+    if not liveness.begin_again(block.key):
         return False
-    heappop(_free)
-    _open[number] = block
-    return starts.update_again()
+    _open[number] = block  # first: ``carry_again_no_longer`` looks here
+    return programs.hand_on_again(block) and starts.update_again()
 
 
 def carry_again_no_longer(number: int) -> bool:
@@ -109,11 +104,9 @@ def carry_again_no_longer(number: int) -> bool:
     block = _open.get(number)
     if block is None or len(_open) > 1 or not ((is_quiet := starts.is_quiet()) or starts.may_end_again()):
         return False
-    if not programs.hand_on_again_no_longer(number):
+    if block.variable and not environment.hand_on_no_longer():
         return False
     liveness.end(block.key, ())
-    if block.place not in _free:
-        heappush(_free, block.place)
     del _open[number]
     return is_quiet or starts.update_again()
 

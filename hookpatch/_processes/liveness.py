@@ -54,10 +54,10 @@ class _Table:
         self._numbers[row + 1] = 1
 
     def end(self, key: int) -> None:
-        row = self._rows.get(key)
-        if row is not None and self._numbers[row + 1]:
-            self._numbers[row + 2] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # before the next line, for readers
-            self._numbers[row + 1] = 0
+        row, numbers = self._rows.get(key), self._numbers
+        if row is not None and numbers[row + 1]:
+            numbers[row + 2] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # before the next line, for readers
+            numbers[row + 1] = 0
 
     def ended_at(self, key: int) -> int:
         row = self._rows.get(key)
@@ -80,15 +80,18 @@ def process() -> str:
     return f"{os.getpid()}-{PROGRAM}"
 
 
-def is_ready() -> bool:
-    """Return True if the end of a block can be noted at once: the table is made, or cannot be made."""
-    return _table is not None or not _IS_POSSIBLE
-
-
 def begin(key: int) -> None:
     """Note that a block is open."""
     if _table is not None:
         _table.begin(key)
+
+
+def begin_again(key: int) -> bool:
+    """Note that a block is open; return False if the end of a block cannot be noted at once. On the fast path."""
+    if _table is None:
+        return not _IS_POSSIBLE
+    _table.begin(key)
+    return True
 
 
 def end(key: int, open_keys: Iterable[int]) -> None:

@@ -69,7 +69,6 @@ class Payload:
     ) -> None:
         self.id: Final = "" if id is None else written(id)
         self.not_carried: Final = not_carried
-        self.is_empty: Final = not pieces and not not_carried
         self.is_in_environment: Final = scope == "process"
         self.has_to_be_told: Final = bool(not_carried) or not self.is_in_environment
         self.is_required: Final = require
@@ -97,16 +96,17 @@ class Payload:
 class OpenBlock:
     """The payload of an open block. Lives as long as the block's session.
 
-    ``place`` numbers the open blocks of this process; 0 is a block of the parent process. A place is used again: a
-    block entered many times has the same text. The C library keeps each text ever set in the environment.
+    ``place`` numbers the open blocks of this process; 0 is a block of the parent process. A place is used again: the
+    block has the same text then, and the C library keeps each text ever set in the environment.
     """
 
-    __slots__ = ("_number", "elsewhere", "id", "key", "payload", "place", "process", "variable")
+    __slots__ = ("_number", "elsewhere", "id", "is_handed_on", "key", "payload", "place", "process", "variable")
 
     def __init__(self, payload: Payload, number: int, place: int) -> None:
         self.payload: Final = payload
         self.place: Final = place
         self.process: Final = os.getpid()
+        self.is_handed_on = False  # by the environment, to programs
         self.variable: str | bytes = ""  # hands on this block alone; empty until the first use
         self._number: Final = number
         self.elsewhere = ""  # the text without ``main``, once made: the environment is written at each opening and end

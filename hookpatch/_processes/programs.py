@@ -25,55 +25,36 @@ from hookpatch.errors import NotCarriedError
 _ROOM: Final = 115_000  # bytes: Linux starts no program with a variable of 128 KiB or more
 _WITH_NOTES: Final = 125_000
 
-_open: Final[dict[int, OpenBlock]] = {}  # by the number of the session, in the order of opening
+# By the number of the session, in the order of opening. GIL: copied in one operation.
+open_blocks: Final[dict[int, OpenBlock]] = {}
 _writing: Final = SiteLock()
 _is_stale = False  # True while the environment may hold other blocks
 
 
-def hand_on(number: int, block: OpenBlock) -> None:
-    """Hand a block on to programs. Called under a lock, as ``hand_on_no_longer`` is."""
+def hand_on(block: OpenBlock) -> None:
+    """Hand an open block on to programs. Called under a lock, as ``hand_on_no_longer`` is."""
     global _is_stale
-    _is_stale = True
-    _open[number] = block
+    _is_stale = block.is_handed_on = True
     _write()
 
 
-def hand_on_no_longer(number: int) -> None:
+def hand_on_no_longer(block: OpenBlock) -> None:
     """Stop handing on a block; a second call has no effect."""
     global _is_stale
-    _is_stale = _is_stale or number in _open
-    _open.pop(number, None)
+    _is_stale = _is_stale or block.is_handed_on
+    block.is_handed_on = False
     if _is_stale:
         _write()
 
 
-def hand_on_again(number: int, block: OpenBlock) -> bool:
-    """Hand on a block as the only block; change nothing and return False if a lock is needed. On the fast path.
+def hand_on_again(block: OpenBlock) -> bool:
+    """Hand on the only open block; return False if a lock is needed. On the fast path.
 
     An interrupted call is undone by ``hand_on_no_longer``.
     """
-    global _is_stale
-    if _open or _is_stale:
-        return False
+    block.is_handed_on = True
     block.variable = block.variable or _environment.encoded(_text([block]))
-    _is_stale = True
-    _open[number] = block
-    if block.variable and not _environment.hand_on_first(block.variable):  # empty: no item can be handed on
-        del _open[number]
-    _is_stale = False
-    return bool(_open)
-
-
-def hand_on_again_no_longer(number: int) -> bool:
-    """Undo ``hand_on_again``; change nothing and return False if a lock is needed. On the fast path."""
-    global _is_stale
-    if _is_stale or len(_open) != 1 or number not in _open:
-        return False
-    _is_stale = True
-    if is_ended := not _open[number].variable or _environment.hand_on_no_longer():
-        del _open[number]
-    _is_stale = False
-    return is_ended
+    return not block.variable or _environment.hand_on_first(block.variable)  # empty: no item can be handed on
 
 
 def environment(blocks: Iterable[OpenBlock], env: Mapping[str, str] | None) -> dict[str, str]:
@@ -270,7 +251,8 @@ def _write() -> None:
     if not _writing.take_turn():
         return _writing.later(_write)
     try:
-        _environment.hand_on(_text(list(_open.values())))  # list() copies in one operation, tuple() does not
+        blocks = list(open_blocks.values())  # list() copies in one operation, tuple() does not
+        _environment.hand_on(_text(block for block in blocks if block.is_handed_on))
         _is_stale = False
     finally:
         _writing.end()
@@ -292,7 +274,7 @@ def _text(blocks: Iterable[OpenBlock]) -> str:
 
 
 def _after_fork() -> None:
-    if _open:
+    if open_blocks:
         _write()  # from now on the forked process hands the blocks on, and knows their end
 
 
