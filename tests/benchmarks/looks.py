@@ -1,13 +1,16 @@
 """The cost of a session beside the slot: a search of all objects, a missing module, files, memory.
 
 usage: python tests/benchmarks/looks.py
+       python tests/benchmarks/looks.py TOOL MODULE...   (the row of eleven names alone, after an import of modules)
 """
 
 from __future__ import annotations
 
 import gc
 import importlib
+import logging
 import operator
+import subprocess
 import sys
 import tracemalloc
 import warnings
@@ -22,11 +25,9 @@ from _timing import heading, vendor, verdict
 
 import hookpatch
 
-try:
-    import freezegun
-except ImportError:  # hookpatch does not require freezegun
-    freezegun = None
-
+# The modules of a large program. With pandas: freezegun imports what transformers has postponed, and pandas ends in a
+# segmentation fault if the first import is inside the block.
+LARGE = ("torch", "transformers", "pandas")
 OBJECTS, ROUNDS = 953_000, 5
 TIMES = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "localtime", "gmtime")
 TIMES += ("strftime", "ctime", "asctime")
@@ -76,10 +77,10 @@ def line(name: str, value: float, unit: str, goal: float | None = None) -> None:
     print(f"  {name:<58} {value:10.2f} {unit:<5} {verdict(value, goal)}".rstrip())
 
 
-def everywhere(module: str, names: Sequence[str]) -> Callable[[], hookpatch.Session]:
+def everywhere(module: str, names: Sequence[str], **how: Any) -> Callable[[], hookpatch.Session]:
     """Return a block that wraps functions of a module everywhere."""
     patches = [hookpatch.wrap(f"{module}:{name}", around, reach="everywhere") for name in names]
-    return lambda: hookpatch.active(*patches)
+    return lambda: hookpatch.active(*patches, **how)
 
 
 def steps(block: Callable[[], object]) -> tuple[int, int]:
@@ -109,10 +110,10 @@ def steps(block: Callable[[], object]) -> tuple[int, int]:
 def left_by(count: int, block: Callable[[int], object]) -> float:
     """Return the bytes that a block leaves behind, averaged over ``count`` blocks with different arguments.
 
-    The caches are full before: they keep the code of the last 1,024 arguments, 0.7 MB.
+    The caches are full before, and their tables do not grow any more: they keep the code of the last 1,024 arguments.
     """
     tracemalloc.start()  # first: else code made before would be exchanged for code that counts
-    for number in range(1100):
+    for number in range(4000):
         block(-number)
     gc.collect()
     before = tracemalloc.get_traced_memory()[0]
@@ -162,19 +163,48 @@ def main() -> None:
         line(name, seconds * 1e3, "ms")
     line("in and out, to one", (into + out) / (one_in + one_out), "", 1.5)
 
-    heading(f"eleven names of time with {len(gc.get_objects()):,} objects alive")
-    blocks = [everywhere("time", TIMES)]
-    if freezegun is not None:
-        blocks.append(lambda: freezegun.freeze_time("2024-01-01"))
-    (into, out), *theirs = times_of(*blocks)
-    for their_in, their_out in theirs:
-        line("freezegun in", their_in * 1e3, "ms")
-        line("freezegun out", their_out * 1e3, "ms")
-    line("hookpatch in", into * 1e3, "ms", theirs[0][0] * 1e3 if theirs else None)
-    line("hookpatch out", out * 1e3, "ms", theirs[0][1] * 1e3 if theirs else None)
     assert len(objects) > 1  # alive until here
     assert importlib.import_module("operator") is operator
 
+    for modules in ((), LARGE):
+        heading(f"eleven names of time with {OBJECTS:,} objects alive, {' and '.join(modules) or 'few modules'}")
+        # Each tool in processes of its own: hookpatch also looks for names in the caches of freezegun.
+        # freezegun does not stop the clocks of child processes, as hookpatch does without children="local".
+        tools = ("freezegun", "local", "inherit")
+        durations = [[eleven_names_in_a_process(tool, modules) for tool in tools] for _ in range(3)]
+        theirs, *ours = ([min(side) for side in zip(*rounds, strict=True)] for rounds in zip(*durations, strict=True))
+        for place, side in enumerate(("in", "out")):
+            line(f"freezegun {side}", theirs[place] * 1e3, "ms")
+            for tool, seconds in zip(tools[1:], ours, strict=True):
+                line(f"hookpatch {side}, children={tool!r}", seconds[place] * 1e3, "ms", theirs[place] * 1e3)
+
+
+def eleven_names(tool: str, modules: Sequence[str]) -> tuple[float, float]:
+    """Return the seconds to stop the clocks of ``time``, and to let them go, by freezegun or by a kind of block."""
+    logging.disable()
+    warnings.simplefilter("ignore")
+    for module in modules:
+        importlib.import_module(module)
+    if tool == "freezegun":
+        freeze_time = importlib.import_module("freezegun").freeze_time
+        block = lambda: freeze_time("2024-01-01")  # noqa: E731
+    else:
+        block = everywhere("time", TIMES, children=tool)
+    objects = [[number] for number in range(OBJECTS - len(gc.get_objects()))]
+    [times] = times_of(block)
+    assert len(objects) > 1  # alive until here
+    return times
+
+
+def eleven_names_in_a_process(tool: str, modules: Sequence[str]) -> list[float]:
+    """Return the same as ``eleven_names``, measured in a process of its own."""
+    command = [sys.executable, __file__, tool, *modules]
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
+    return [float(word) for word in result.stdout.split()]
+
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:]:
+        print(*eleven_names(sys.argv[1], sys.argv[2:]))
+    else:
+        main()

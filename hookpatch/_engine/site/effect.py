@@ -20,7 +20,7 @@ from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._engine.site.layers.order import Hidden, hidden_by, hides_layers
 from hookpatch._engine.site.layers.rivals import lost_beneath, lost_inside
-from hookpatch._engine.site.site import Site, heirs
+from hookpatch._engine.site.site import Site, has_heirs, heirs
 from hookpatch._engine.site.sites import site_at, site_in
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
@@ -43,6 +43,8 @@ def lack_of_effect(site: Site, layer: Layer) -> str:
     """Return in words why a layer, or a given argument, has no effect in all or in some calls; else empty."""
     if layer.without_effect or layer not in site.layers:
         return layer.without_effect
+    if len(site.layers) == 1 and layer.home is None and not has_heirs():
+        return ""  # alone: a session with reach="everywhere" asks for each of many places
     by = hidden(site, layer)
     here = by.text if by is not None else lost_beneath(layer, site.layers[site.layers.index(layer) + 1 :])
     return "; ".join(filter(None, (here, *_passed_by(site, layer), *_called_by_wrappers(site, layer))))

@@ -540,6 +540,11 @@ class Site:
         return f"<Site {self.slot} with {list(self.layers)}>"
 
 
+def has_heirs() -> bool:
+    """Return True if a patched site inherits or fetches its value, or has done so."""
+    return bool(_heirs)
+
+
 def heirs(name: str) -> list[Site]:
     """Return the patched sites of owners that inherit the value of a name; for "" of owners that fetch the value."""
     sites = (weak() for weak in _heirs.get(name, set()).copy()) if _heirs else ()
