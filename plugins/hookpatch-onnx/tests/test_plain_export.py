@@ -476,12 +476,29 @@ class Casting(torch.nn.Module):
         return self.last(self.first(x), x)
 
 
-def test_a_cast_that_two_parts_read() -> None:
-    """The result of the first function is not taken for the cast inside."""
+class Masking(Casting):
+    """Two equal casts and views of a mask, beside a function whose result is the result of the model."""
+
+    def forward(self, mask: torch.Tensor) -> torch.Tensor:
+        return self.last(self.first.norm.weight * mask.float()[..., None] + mask.float()[..., None])
+
+
+@pytest.mark.parametrize(("kind", "x"), [(Casting, torch.randn(2, 3, WIDTH)), (Masking, torch.ones(2, 3).long())])
+def test_a_cast_that_two_parts_read(kind: type[Casting], x: torch.Tensor) -> None:
+    """The result of the first function is not taken for the cast inside; torch merges equal casts beside a function."""
     options = {"onnx_function": {"functions": [f"acme::Added={__name__}:Added"], **COMPARE}}
     with hookpatch.active("onnx_function", options=options) as session:
-        exported(Casting(), torch.randn(2, 3, WIDTH), output_names=["y"], **EXPORTS["torchscript"])
+        exported(kind(), x, output_names=["y"], **EXPORTS["torchscript"])
     assert notes(session)[-1].endswith(" nodes are those of the plain export")
+
+
+def test_a_hook_for_gradients() -> None:
+    """The result of a node in TorchScript's graph has a gradient, for which torch's hooks add a view."""
+    norms = torch.nn.Linear(WIDTH, WIDTH), LlamaRMSNorm(WIDTH), LlamaRMSNorm(WIDTH), torch.nn.ReLU(inplace=True)
+    norms[1].register_full_backward_hook(lambda *_: None)
+    with hookpatch.active("rmsnorm_node", options={"rmsnorm_node": COMPARE}) as session:
+        exported(torch.nn.Sequential(*norms), torch.randn(2, WIDTH), output_names=["y"], **EXPORTS["torchscript"])
+    assert notes(session)[-1].endswith("all other 6 nodes are those of the plain export")
 
 
 class Reshaped(LlamaRMSNorm):

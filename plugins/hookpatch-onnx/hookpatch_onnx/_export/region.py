@@ -24,7 +24,7 @@ from hookpatch_onnx.errors import NodeError
 DOMAIN: Final = "hookpatch_onnx"
 BEGIN, END = "Begin", "End"
 TRACED: Final = "Identity"  # the operator of a mark in TorchScript's graph
-WHOLE: Final = "_Whole"  # the name of the class of both marks at once
+CLASSES: Final = ("_Begin", "_End", "_Whole")  # of marks in TorchScript's graph; the last is both marks at once
 MARK, REGION, TAKEN, PLACE = "hookpatch_mark", "region", "taken", "place"  # its attributes
 
 Build: TypeAlias = Callable[[Any], Sequence[Any]]  # from a rewrite.Place to the outputs of the node
@@ -81,8 +81,8 @@ def run_marked(
         with torch.no_grad():  # TorchScript treats the result as a constant; a constant has no gradient
             whole = untraced(lambda: run(*args, **(kwargs or {})))
             compare(export, number, inputs, [whole])
-            if number not in export.refuted:
-                return _apply(_Whole, number, lambda: whole, *inputs)
+        if number not in export.refuted:  # the result has the gradient of the inputs: hooks for it become nodes
+            return _apply(_Whole, number, whole.detach, *inputs)
         before.restore(part)
         note_refuted(export, number)
         return run(*args, **(kwargs or {}))

@@ -11,13 +11,14 @@ from typing import Any, Final, TypeAlias
 
 import onnx_ir as ir
 
-from hookpatch_onnx._export.region import DOMAIN, END, MARK, PLACE, REGION, TAKEN, TRACED, WHOLE
+from hookpatch_onnx._export.region import CLASSES, DOMAIN, END, MARK, PLACE, REGION, TAKEN, TRACED
 from hookpatch_onnx._model.reads import GraphLike, graphs
 
 _Key: TypeAlias = tuple[int, str]  # the number of the region; the begin or the end
 
 
 _UNIQUE: Final = 1 << 40  # no number of a model
+_INSIDE: Final = "hookpatch_region"  # the attribute of the operations between two marks
 
 
 def merge_beside_marks(graph: Any, merge: Callable[[Any], bool]) -> bool:
@@ -25,39 +26,66 @@ def merge_beside_marks(graph: Any, merge: Callable[[Any], bool]) -> bool:
 
     A mark is a call of Python, so for all torch knows, the result might share memory with each input of the model. If
     the result of a mark is the result of the model, torch merges no casts and views of the inputs: for each of two
-    attention masks a copy. Meanwhile a sum that no other sum equals stands for the mark. The marks of a function stay,
-    since torch would share a node between the bodies.
+    attention masks a copy. Meanwhile sums that no other sums equal stand for the mark. The operations between two marks
+    get the number of the region as an attribute: torch would share a node between the bodies of two functions.
     """
-    marks = [node for node in graph.nodes() if node.kind() == "prim::PythonOp"]
-    if any(mark.pyname() != WHOLE for mark in marks):
-        return merge(graph)
-    sums = [_put_sum(graph, mark, number) for number, mark in enumerate(marks)]
+    marks = [node for node in graph.nodes() if _class(node)]
+    _number_inside(graph)
+    sums = [_put_sums(graph, mark, _UNIQUE + number) for number, mark in enumerate(marks)]
     try:
         return merge(graph)
     finally:
         for mark, chain in zip(marks, sums, strict=True):
-            _take_sum(mark, chain)
+            _take_sums(mark, chain)
+        for node in graph.nodes():
+            if node.hasAttribute(_INSIDE):
+                node.removeAttribute(_INSIDE)
 
 
-def _put_sum(graph: Any, mark: Any, number: int) -> list[Any]:
+def _class(node: Any) -> str:
+    """Return the name of the class of a mark; empty for any other node."""
+    return node.pyname() if node.kind() == "prim::PythonOp" and node.pyname() in CLASSES else ""
+
+
+def _number_inside(graph: Any) -> None:
+    """Give each operation between two marks the number of the innermost region."""
+    begin, end, _ = CLASSES
+    ended = {node.scalar_args()[0] for node in graph.nodes() if _class(node) == end}
+    regions: list[int] = []
+    for node in graph.nodes():
+        if (kind := _class(node)) in (begin, end):
+            number = node.scalar_args()[0]
+            if kind == begin and number in ended:
+                regions.append(number)
+            elif number in regions:
+                regions.remove(number)
+        elif regions and node.kind() != "prim::Constant":
+            node.i_(_INSIDE, regions[-1])
+
+
+def _put_sums(graph: Any, mark: Any, number: int) -> list[Any]:
+    """Let the users of each result of a mark read a sum of all inputs; return a sum for each input and result."""
     with graph.insert_point_guard(mark):
-        unique = graph.insertConstant(_UNIQUE + number)
+        unique = graph.insertConstant(number)
     chain: list[Any] = []
-    for value in mark.inputs():
-        terms = [value, unique, unique] if not chain else [chain[-1].output(), value, unique]
+    for value in [*mark.inputs(), *mark.outputs()]:
+        is_result = len(chain) >= mark.inputsSize()
+        terms = [chain[-1].output(), unique if is_result else value, unique] if chain else [value, unique, unique]
         chain.append(graph.create("aten::add", terms, 1))
         chain[-1].insertBefore(mark)
-    mark.output().replaceAllUsesWith(chain[-1].output())
+        if is_result:
+            value.replaceAllUsesWith(chain[-1].output())
     mark.removeAllInputs()
     return chain
 
 
-def _take_sum(mark: Any, chain: Sequence[Any]) -> None:
-    first, *others = chain
-    for value in (first.inputsAt(0), *(node.inputsAt(1) for node in others)):
-        mark.addInput(value)
-    unique = first.inputsAt(1).node()
-    chain[-1].output().replaceAllUsesWith(mark.output())
+def _take_sums(mark: Any, chain: Sequence[Any]) -> None:
+    count = len(chain) - mark.outputsSize()
+    unique = chain[0].inputsAt(1).node()
+    for index, node in enumerate(chain[:count]):
+        mark.addInput(node.inputsAt(1 if index else 0))
+    for node, result in zip(chain[count:], mark.outputs(), strict=True):
+        node.output().replaceAllUsesWith(result)
     for node in (*reversed(chain), unique):
         node.destroy()
 
