@@ -56,8 +56,8 @@ _tails: tuple[str, ...] = ()
 _parts: tuple[tuple[str, ...], frozenset[str], tuple[slice, ...], int] | None = None  # see ``_indexed``
 _MANY: Final = 8  # parts, from which on an index is faster
 _LONGEST: Final = 200  # letters of a name that are looked up in an index
-_unheard: Final[dict[Watch, None]] = {}  # watches of a missing module, until the first import is noticed
-_late: Final[set[tuple[int, str]]] = set()  # thread and module: announced at this moment, long after the import
+unheard: Final[dict[Watch, None]] = {}  # watches of a missing module, until the first import is noticed
+announced_late: Final[set[tuple[int, str]]] = set()  # thread and module: at this moment, long after the import
 _holds: Final[dict[object, None]] = {}  # the holders that keep the finder in place
 # By module, the frame that executes and announces the module. GIL: each change is one operation.
 _executing: Final[dict[str, Begun]] = {}
@@ -116,13 +116,13 @@ class Watch:
             if not watches:
                 _watches.pop(self.module, None)
             _index_globs(self.module)
-            _unheard.pop(self, None)
+            unheard.pop(self, None)
             _place_finder()
 
     def begin_again(self, module: ModuleType, arrival: Arrival) -> bool:
         """Start the callbacks of a cancelled watch; return False if the name has another module now.
 
-        ``end_again`` stops the callbacks. Both are called on the fast path, and only if ``is_undisturbed``.
+        ``end_again`` stops the callbacks. Both are called on the fast path.
         """
         name = self.module
         if sys.modules.get(name) is not module or name in _executing:
@@ -170,14 +170,14 @@ class Watch:
 
     def expect(self) -> None:
         """Let ``notify_late`` look for the module until the first import is noticed."""
-        _unheard[self] = None
+        unheard[self] = None
         if self.has_heard:  # the import was noticed in between
-            _unheard.pop(self, None)
+            unheard.pop(self, None)
 
     def fire(self, module: ModuleType) -> None:
         """Call the callback."""
         self.has_heard = True
-        _unheard.pop(self, None)
+        unheard.pop(self, None)
         arrival = self._arrival
         if arrival is not None:
             arrival(module)
@@ -293,17 +293,6 @@ def matches(pattern: str, name: str) -> bool:
     return len(name) - len(parts[-1]) >= position and name.endswith(parts[-1])
 
 
-def is_undisturbed(by: tuple[tuple[str, Callable[[], bool]], ...]) -> bool:
-    """Return True if no watch has overlooked a module, and each begun module among ``by`` is harmless now."""
-    if _unheard or _late:
-        return False
-    imported = sys.modules
-    for module, is_harmless in by:  # noqa: SIM110  # a generator takes four times as long
-        if module in imported and not is_harmless():
-            return False
-    return True
-
-
 def is_overlooked(module: str) -> bool:
     """Return True if a watched module was imported past our finder: a program put another finder before ours."""
     return any(watch.module == module for watch in _overlooked())
@@ -324,10 +313,10 @@ def _imported(module: str) -> ModuleType | None:
 
 def _overlooked() -> list[Watch]:
     """Return the watches of modules imported past our finder."""
-    if not _unheard:
+    if not unheard:
         return []
     # In this order: the watch of an executed module has noticed the module, unless the module was overlooked.
-    return [watch for watch in list(_unheard) if _is_executed(watch.module) and not watch.has_heard]
+    return [watch for watch in list(unheard) if _is_executed(watch.module) and not watch.has_heard]
 
 
 def _is_executed(module: str) -> bool:
@@ -376,16 +365,16 @@ def _notify_late() -> None:
     for watch in _overlooked():
         module = sys.modules.get(watch.module)
         operation = _begin_announcement(watch.module)
-        if module is None or _unheard.pop(watch, watch) is not None:
+        if module is None or unheard.pop(watch, watch) is not None:
             end(operation)
             continue  # the module is imported anew, or another thread fires the watch
-        _late.add((get_ident(), watch.module))
+        announced_late.add((get_ident(), watch.module))
         try:
             watch.fire(module)
         except BaseException as error:  # as in _announce
             failure = _graver(failure, error)
         finally:
-            _late.discard((get_ident(), watch.module))
+            announced_late.discard((get_ident(), watch.module))
         if failure is None or not is_interrupt(failure):
             end(operation)
     if failure is not None:
@@ -394,7 +383,7 @@ def _notify_late() -> None:
 
 def how_late(module: str | None) -> str:
     """Return ``past_us`` of a module being announced by ``notify_late`` in this thread; else ""."""
-    return past_us(module) if (get_ident(), module) in _late else ""
+    return past_us(module) if (get_ident(), module) in announced_late else ""
 
 
 def is_ending(system: Any = sys) -> bool:
@@ -706,7 +695,7 @@ class _Finder:
             and (
                 path is not None
                 or sys.meta_path[0] is _Finder
-                or not any(watch.module in sys.modules for watch in list(_unheard))
+                or not any(watch.module in sys.modules for watch in list(unheard))
             )
         ):
             if not _own_imports or path is not None or not _imports_ours():
@@ -747,7 +736,7 @@ class _Loader:
         spec.loader = module.__loader__ = self._loader  # before the module runs: its code may look
         reloading = not _is_initializing(module)
         _executing[spec.name] = Begun(sys._getframe())
-        if _unheard:
+        if unheard:
             notify_late()
         foreseen = [watch for watch in [*_watches.get(spec.name, ()), *_of_globs(spec.name)] if watch.is_early]
         operation = _begin_announcement(spec.name, foreseen)

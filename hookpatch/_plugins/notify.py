@@ -37,11 +37,6 @@ own: Final[list[Callable[[Sequence[Site]], None]]] = []  # of hookpatch itself, 
 hearers: Final[list[Hearer]] = []  # of the built-in plugin, once a patch was changed with torch imported
 
 
-def is_heard() -> bool:
-    """Return True if the built-in plugin is notified of the sites of blocks entered again."""
-    return bool(hearers)
-
-
 def listen(number: int, host: Host) -> None:
     """Notify the plugins of a session of changes by any session."""
     hosts[number] = host

@@ -12,13 +12,16 @@ from time import time
 from typing import Final, Literal
 from weakref import ref
 
-from hookpatch._bootstrap import environment, imports, interpreters, interrupts
+from hookpatch._bootstrap import environment, imports, interrupts
+from hookpatch._bootstrap.imports import announced_late, unheard
+from hookpatch._bootstrap.interpreters import MODULE as INTERPRETERS
+from hookpatch._bootstrap.interpreters import is_alone
 from hookpatch._bootstrap.interrupts import Turn, fast_path, held, operations
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.site.late_restore import waiting
 from hookpatch._engine.site.site import Site, covered
 from hookpatch._plugins import notify
-from hookpatch._plugins.notify import Hearer, hearers, hosts
+from hookpatch._plugins.notify import LIBRARY, Hearer, hearers, hosts
 from hookpatch._session.ledger import listeners
 from hookpatch._session.lifecycle.prepared import Prepared, forget, forget_unused, note_first, prepared
 from hookpatch._session.lifecycle.slots import prepare
@@ -27,11 +30,7 @@ from hookpatch._session.span.opening import OpeningSession
 from hookpatch._session.span.state import numbers
 
 interrupts.takers.add(__file__)
-# Modules that can keep a block off the fast path, each with a function that returns True while the module does not.
-_DISTURBING: Final = (
-    (notify.LIBRARY, notify.is_heard),
-    (interpreters.MODULE, interpreters.is_alone),
-)
+_DISTURBING: Final = (LIBRARY, INTERPRETERS)  # modules that can keep a block off the fast path
 
 
 class SessionAgain(OpeningSession):
@@ -203,4 +202,8 @@ def _is_disturbed() -> bool:
     """Return True if no block may take the fast path now: a lock is held, or work waits for a look at the patches."""
     if operations or held or postponed or dead or covered or waiting or listeners or hosts:
         return True
-    return not imports.is_undisturbed(_DISTURBING)
+    if unheard or announced_late:
+        return True
+    if not imports.any_begun(_DISTURBING):
+        return False
+    return (imports.begun(LIBRARY) and not hearers) or (imports.begun(INTERPRETERS) and not is_alone())
