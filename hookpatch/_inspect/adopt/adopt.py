@@ -19,7 +19,7 @@ from hookpatch._inspect.adopt.recipe import recipe_of, value_at
 from hookpatch._inspect.adopt.rules import with_rules
 from hookpatch._inspect.adopt.states import States
 from hookpatch._inspect.adopt.undo import Undo, called, undo_of
-from hookpatch._inspect.adopt.values import SPECIAL, is_lock, is_restored, take_values
+from hookpatch._inspect.adopt.values import SPECIAL, is_lock, take_values
 from hookpatch._inspect.audit.snapshot import Change
 from hookpatch.errors import TargetSyntaxError
 
@@ -88,12 +88,10 @@ def _adopted(apply: str, undo_address: str | None, modules: Sequence[str], steps
         changed_states = []  # the undo's task
     elif undo is None or undo.way == "function":
         take_values(entries, changed, changes, beside)
-        if not all(entry["verb"] for entry in entries):
-            left = [target for target in targets if target in unrestored]
-            if undo is not None and len(left) < len(targets) and not any(is_lock(changed[name].now) for name in left):
-                enter = _enter_of(undo, targets, home)  # the plugin restores what the undo leaves
-            elif is_restored(changed, changes, beside):
-                enter = _enter_of(Undo("slots", "", None), targets, home)
+        left = [target for target in targets if target in unrestored]
+        is_partly = len(left) < len(targets) and not any(is_lock(changed[target].now) for target in left)
+        if undo is not None and is_partly and not all(entry["verb"] for entry in entries):
+            enter = _enter_of(undo, targets, home)  # the plugin restores what the undo leaves
     if enter is not None:
         entries = [{"target": target, "verb": "enter", "requires": ""} for target in targets]
     entries.sort(key=lambda entry: (not entry.get("taken"), str(entry["target"])))
@@ -135,10 +133,10 @@ def _entry(target: str, changes: Mapping[str, Change], home: str, written: froze
     try:
         Target(target)
     except TargetSyntaxError:
-        return {**entry, "verb": None, "reason": "its name is in no address"}
+        return {**entry, "verb": None, "reason": "its name is in no address", "verb_if_taken": "enter"}
     is_item = issubclass(type(change.owner), dict)
     if is_item and not _is_address(target):
-        return {**entry, "verb": None, "reason": "no address leads to its key"}
+        return {**entry, "verb": None, "reason": "no address leads to its key", "verb_if_taken": "enter"}
     if change.now is ABSENT:
         return {**entry, "verb": "remove"}
     if not is_item and change.name not in SPECIAL and (diff := diff_to(target, changes)) is not None:

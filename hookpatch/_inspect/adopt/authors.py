@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import inspect
+import linecache
 import re
 from collections.abc import Iterator
 from importlib.util import resolve_name
@@ -97,18 +97,22 @@ def _sources(home: str, distributions: set[str | None]) -> Iterator[tuple[str | 
     for name, module in imports.modules():
         author = of_module(name).distribution
         if name == home or (author in distributions and author != PYTHON):
-            try:
-                yield author, inspect.getsource(module)
-            except (OSError, TypeError, SyntaxError, ValueError):
-                continue
+            yield author, _source(module)
+
+
+def _source(module: Any) -> str:
+    """Return the source of a module, empty without one. No attribute is read: torch.classes raises for each."""
+    names = names_of_module(module)
+    file = names.get("__file__")
+    return "".join(linecache.getlines(file, names)) if type(file) is str and file.endswith(".py") else ""
 
 
 def _nodes(name: str) -> list[ast.AST]:
     """Return the syntax tree of a module as a list; empty without a readable source."""
     module: Any = imports.loaded(name)
     try:
-        return [*ast.walk(ast.parse(inspect.getsource(module)))]
-    except (OSError, TypeError, SyntaxError, ValueError):
+        return [*ast.walk(ast.parse(_source(module)))]
+    except (SyntaxError, ValueError):
         return []
 
 

@@ -8,11 +8,11 @@ from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.describe import PLAIN
-from hookpatch._engine.slots.slot import ABSENT
+from hookpatch._engine.slots.slot import ABSENT, attributes_of
 from hookpatch._inspect.adopt.authors import Authors
 from hookpatch._inspect.adopt.objects import Objects, modules_by_hand
 from hookpatch._inspect.audit.compare import Comparison
-from hookpatch._inspect.audit.kinds import is_code
+from hookpatch._inspect.audit.kinds import DEFINED, is_code
 from hookpatch._inspect.audit.origin import PYTHON, Origin, of_module, origin_of
 from hookpatch._inspect.audit.recorder import Recorder
 from hookpatch._inspect.audit.snapshot import Change, names_of_module
@@ -69,6 +69,8 @@ class Changes:
         is_mentioned = authors.mention(change.name, home)
         if target in patches and kind == "replaced":
             return authors.patch_with(origin) and (origin.is_known or change.now is ABSENT or is_mentioned)
+        if kind == "added" and self._holds_code_of_author(change.now, home):
+            return True
         if origin.distribution not in (None, PYTHON, *authors.distributions):
             return False  # such as the marks of zope.interface in each class
         if target in patches:
@@ -77,6 +79,13 @@ class Changes:
             is_own = (origin.distribution or origin.file) not in (None, PYTHON)
             return is_own or (is_mentioned and not _is_lazy(change.owner))
         return change.name in authors.stored and type(change.now) in PLAIN
+
+    def _holds_code_of_author(self, value: Any, home: str | None) -> bool:
+        """Return True for an object that holds an author's code, as an accessor does that pandas puts into a class."""
+        held = None if issubclass(type(value), DEFINED) else attributes_of(value)
+        origins = [origin_of(part) for part in held.values() if is_code(part)] if type(held) is dict else []
+        own = (None, PYTHON, home)
+        return any((of.distribution or of.file) not in own and self._authors.patch_with(of) for of in origins)
 
     def _in_package(self) -> dict[str, Change]:
         """Return the names of other modules of the function's package that the function's module sets."""

@@ -15,24 +15,6 @@ from hookpatch._inspect.audit.snapshot import Change
 SPECIAL: Final = ("__code__", "__class__")  # attributes that no dictionary holds
 
 
-def restore(changes: Mapping[str, Change]) -> None:
-    """Write the values before the patches into the slots."""
-    for change in changes.values():
-        if issubclass(type(change.owner), dict):
-            write_or_delete(ItemSlot(change.owner, change.name), change.before)
-        else:
-            write_or_delete(AttributeSlot(change.owner, change.name), change.before)
-
-
-def is_restored(changed: Mapping[str, Change], changes: Changes, beside: set[str]) -> bool:
-    """Restore the slots; return True if no change is left. A changed lock is a change of state that always stays."""
-    try:
-        restore(changed)
-    except Exception:  # foreign code
-        return False
-    return not (changes.addresses() - beside or any(is_lock(change.now) for change in changed.values()))
-
-
 def take_values(
     entries: MutableSequence[dict[str, Any]], changed: Mapping[str, Change], changes: Changes, beside: set[str]
 ) -> None:
@@ -41,17 +23,33 @@ def take_values(
     The marked patches come first: the function runs before any other patch of the plugin is applied.
 
     Args:
-        entries: the patches; a marked patch gets ``taken``.
+        entries: the patches; a marked patch gets ``taken``, else the reason names what a run would leave.
         changed: all changes of the apply function, by address.
         changes: compares the process with the time before.
         beside: the addresses of changes by other code.
     """
     values = [entry for entry in entries if "verb_if_taken" in entry]
-    if len(values) < sum(not entry["verb"] for entry in entries) or not is_restored(changed, changes, beside):
-        return
+    problem = _restored(changed, changes, beside) if values else ""
     for entry in values:
-        del entry["reason"]
-        entry.update(verb=entry.pop("verb_if_taken"), taken=True)
+        verb = entry.pop("verb_if_taken")
+        if problem:
+            entry["reason"] += f"; a run of the function for it alone {problem}"
+        else:
+            del entry["reason"]
+            entry.update(verb=verb, taken=True)
+
+
+def _restored(changed: Mapping[str, Change], changes: Changes, beside: set[str]) -> str:
+    """Restore the slots; return in words the first change that is left. A changed lock is a state that always stays."""
+    for target, change in changed.items():
+        kind = ItemSlot if issubclass(type(change.owner), dict) else AttributeSlot
+        try:
+            write_or_delete(kind(change.owner, change.name), change.before)
+        except Exception:  # foreign code
+            return f"leaves {target} changed"
+    locks = [f"sets the lock {target}" for target, change in changed.items() if is_lock(change.now)]
+    left = [f"leaves {target} changed" for target in sorted(changes.addresses() - beside)]
+    return next(iter([*locks, *left]), "")
 
 
 def is_lock(value: Any) -> bool:

@@ -88,10 +88,10 @@ def _print_answer(
     if missing:
         print_text("Not written:")
         print_text("\n".join(f"  {entry['target']}: {entry['reason']}" for entry in missing))
-    if answer["enter"] is not None and answer["enter"]["way"] == "slots":
-        print_text("Not each patch has an address: the plugin runs the function, and restores the slots at the end.")
     if any("taken" in entry for entry in written):
-        print_text("* The value has no address: the plugin runs the function once, and restores the slots.")
+        print_text(
+            "* No address leads to the value or the slot: the plugin runs the function once, and restores the slots."
+        )
     if answer["states"]:
         print_text("Changed too, and in no patch:")
         print_text("\n".join(f"  {state}" for state in answer["states"]))

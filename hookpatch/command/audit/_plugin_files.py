@@ -24,22 +24,23 @@ _BODIES: Final = {  # of the context manager that applies and undoes
         yield
     finally:
         patcher.{undo}()""",
-    "slots": """    if not KEPT:
-        value_at("{apply}")()
-        KEPT.update({{slot: read(*place(slot)) for slot in TARGETS}})
-    for slot in TARGETS:
-        write(*place(slot), KEPT[slot])
-    yield""",
     "context": """    with value_at("{apply}")():
         yield""",
 }
-_SOURCES: Final = {  # what value_of returns, without and with values that a run of the apply function makes
-    False: {"source": "made(*row.source)", "literals": "", "imports": ""},
-    True: {
-        "source": "made(*row.source) if row.source else taken()[row.target]",
-        "literals": "from ast import literal_eval\n",
-        "imports": "from functools import cache\n",
-    },
+_MADE: Final = {"source": "made(*row.source)", "literals": "", "imports": "", "types": "", "enter": ""}
+_TAKEN: Final = {  # with values that a run of the apply function makes
+    **_MADE,
+    "source": "made(*row.source) if row.source else taken()[row.target]",
+    "literals": "from ast import literal_eval\n",
+    "imports": "from functools import cache\n",
+}
+_UNNAMED: Final = {  # with slots that no address leads to
+    **_TAKEN,
+    "imports": "from contextlib import contextmanager\nfrom functools import cache, partial\n",
+    "types": ", ModuleType",
+    "enter": """    if row.verb == "enter":  # no address leads to the slot
+        return hookpatch.enter(row.target.partition(":")[0], partial(entered, row.target), **facts)
+""",
 }
 
 
@@ -54,8 +55,8 @@ def plugin_files(name: str, distribution: str, apply: str, answer: Mapping[str, 
     """
     written = [entry for entry in answer["entries"] if entry["verb"]]
     targets = [target for entry in written for target in entry.get("targets", [entry["target"]]) if ":" in target]
-    first = targets[0] if answer["enter"] is None else f"{answer['enter']['module']}:{_ANY}"
-    words = dict(words_for(name, distribution, Target(str(first))))
+    module = targets[0].partition(":")[0] if answer["enter"] is None else answer["enter"]["module"]
+    words = dict(words_for(name, distribution, Target(f"{module}:{_ANY}")))
     packages = {target.partition(":")[0].partition(".")[0] for target in targets}
     kind = "entered" if answer["enter"] else "plugin"
     for path, text in files_for(words):
@@ -81,22 +82,21 @@ def _words_of(
     if (entered := answer["enter"]) is None:
         missing = [entry for entry in answer["entries"] if not entry["verb"]]
         words = {"diffs": _diffs(written), "patches": _patches(written), "missing": _missing(missing, answer["states"])}
-        is_taken = any("taken" in entry for entry in written)
-        beside = "".join(f"\n    {entry['target']!r}," for entry in missing)
-        facts = {"apply": apply, "imported": repr(tuple(answer["imported"])), "beside": beside}
-        parts = [_filled("taken.py.in", **facts), _filled("slots.py.in")] if is_taken else []
-        return {**words, "taken": "".join(part.rstrip("\n") + "\n\n\n" for part in parts), **_SOURCES[is_taken]}
+        if not any("taken" in entry for entry in written):
+            return {**words, **_MADE, "taken": ""}
+        is_unnamed = any(entry["verb"] == "enter" for entry in written)
+        files = ["taken", *(["unnamed"] if is_unnamed else []), "slots"]
+        facts = {"apply": apply, "imported": repr(tuple(answer["imported"]))}
+        facts["unnamed"] = _filled("entries.py.in") if is_unnamed else ""
+        taken = "".join(_filled(f"{file}.py.in", **facts).rstrip("\n") + "\n\n\n" for file in files)
+        return {**words, **(_UNNAMED if is_unnamed else _TAKEN), "taken": taken}
     requires = f", requires={tuple(entered['requires'])!r}" if entered["requires"] else ""
     rows = "\n".join(f"    {literal(target)}," for target in targets)
-    is_kept = entered["way"] == "slots"
     body = _BODIES[entered["way"]].format(apply=apply, undo=entered["name"])
     return {
         "module": entered["module"],
         "targets": rows,
         "body": body,
-        "imports": "" if is_kept else "from sys import modules as loaded\n",
-        "loaded": "" if is_kept else ' if slot.partition(":")[0] in loaded',
-        "kept": "\nKEPT: Final[dict[str, Any]] = {}  # the values of the first run, used again" if is_kept else "",
         "requires": requires,
         "slots": _filled("slots.py.in").rstrip(),
     }

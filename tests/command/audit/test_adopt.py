@@ -70,10 +70,11 @@ WRITTEN = [
     ("textwrap:fill", "replace"),
     ("textwrap:shorten", "remove"),
 ]
+LOCK = "; a run of the function for it alone sets the lock logging:_lock"
 UNWRITTEN = {  # a lock belongs to the state of one process, so no value is made by a run of the function
-    "json.encoder:JSONEncoder.default": "a function made in apply: no address leads to it",
-    "logging:_lock": "lock: no address leads to it",
-    "queue:LifoQueue.get": "a function made in apply: its variable never has no value",
+    "json.encoder:JSONEncoder.default": f"a function made in apply: no address leads to it{LOCK}",
+    "logging:_lock": f"lock: no address leads to it{LOCK}",
+    "queue:LifoQueue.get": f"a function made in apply: its variable never has no value{LOCK}",
 }
 USE = """
 import json, kept, queue, textwrap, hookpatch
@@ -203,7 +204,7 @@ def test_patches_that_cannot_be_written_at_all_are_named(tmp_path: Path) -> None
     """If no patch can be written, the error tells the reason for each patch."""
     (tmp_path / "fixes.py").write_text(NESTED)
     completed = run(tmp_path, "-m", "hookpatch", "adopt", "fixes:lost", "--name", "fixed")
-    reason = "lock: no address leads to it"
+    reason = f"lock: no address leads to it{LOCK}"
     problem = f"no patch by fixes:lost can be written: logging:_lock: {reason}"
     line = f"hookpatch: error: new plugin 'fixed': {problem} [hookpatch explain NewPluginError]\n"
     assert (completed.returncode, completed.stderr) == (78, line)

@@ -452,8 +452,10 @@ REGISTRIES = """
         shop.Basket.kinds[3] = len
         shop.NORMS["count"] = 2
         del shop.NORMS["gemma"]
+        shop.register("fast", fast)
 
     def undo():
+        del shop.Basket.fast
         shop.NORMS.clear()
         shop.NORMS.update(original)
         shop.Basket.kinds[3] = None
@@ -473,17 +475,27 @@ REGISTRY = """
     NORMS = {"lama": LamaNorm, "quen": QuenNorm, "gemma": GemmaNorm, QuenNorm: QuenNorm, "count": 1}
     Basket.kinds = {3: LamaNorm}
 
+    class Accessor:  # of its own, around foreign code, as pandas has for each registered method
+        def __init__(self, code): self.code = code
+        def __get__(self, instance, owner): return self.code
+
+    def register(name, code): setattr(Basket, name, Accessor(code))
+
     def look():
-        entries = {**NORMS, **Basket.kinds}.items()
+        entries = {**NORMS, **Basket.kinds, "fast": getattr(Basket, "fast", None)}.items()
         print(sorted(f"{key} {getattr(value, '__name__', value)}" for key, value in entries))
     """
 
 
 def test_entries_of_registries(place: Place) -> None:
-    """Functions and classes in a foreign dictionary are written, each as an entry; a number, if the module sets it."""
+    """Functions and classes in a foreign dictionary are written, each as an entry; a number, if the module sets it.
+
+    A name that a registry function of the class adds is written, too.
+    """
     place.install("shop", f"{VENDOR}{REGISTRY}")
     answer = place.adopt(REGISTRIES)
     assert verbs(answer) == {
+        "shop:Basket.fast": "add",
         "shop:Basket.kinds[3]": "replace",
         "shop:NORMS['count']": "replace",
         "shop:NORMS['gemma']": "remove",
