@@ -21,6 +21,7 @@ from hookpatch._inspect.audit.origin import (
     Origin,
     decorated,
     distribution_of,
+    is_completion,
     is_foreign,
     of_module,
     of_place,
@@ -135,7 +136,7 @@ class Comparison:
         if issubclass(type(before), ModuleType) or self._everything:
             return "replaced"
         if type(after) is not type(before) and is_object(before) and is_object(after):
-            return "replaced"  # for example a lock of another kind
+            return None if is_completion(self._home(owner), before, after) else "replaced"  # a lock of another kind
         home, origin = self._home(owner), origin_of(after, before)
         if origin.is_known:
             return "replaced" if origin.distribution not in (home.distribution, PYTHON) else None

@@ -26,6 +26,8 @@ _MAKERS: Final = (PYTHON, "wrapt", "decorator", "pluggy")  # distributions with 
 _PROGRAM: Final = "__main__"
 _DEPTH: Final = 3
 _NAME: Final = re.compile(r"\s*([\w.-]+)")
+_names_of_class: Final[Any] = type.__dict__["__dict__"].__get__
+_qualname_of_class: Final[Any] = type.__dict__["__qualname__"].__get__
 _SEPARATORS: Final = re.compile(r"[-_.]+")
 
 
@@ -71,7 +73,8 @@ def origin_of(value: Any, original: Any = ABSENT, depth: int = _DEPTH) -> Origin
     if issubclass(kind, property):
         return origin_of(value.fget, original, depth)
     if issubclass(kind, type):
-        return of_module(module_of_class(value))
+        stated, defined = of_module(module_of_class(value)), _of_methods(value)
+        return stated if defined.distribution in (None, stated.distribution) else defined
     if issubclass(kind, ModuleType):
         return of_module(names_of_module(value).get("__name__"), value)
     if kind in PLAIN or kind in (list, dict, tuple, set, frozenset, object):
@@ -104,6 +107,22 @@ def is_foreign(origin: Origin, home: Origin) -> bool:
     if origin.distribution is None and home.distribution is None:
         return origin.file is not None and origin.file != home.file
     return origin.is_known and origin.distribution not in (home.distribution, PYTHON)
+
+
+def is_completion(home: Origin, before: Any, after: Any) -> bool:
+    """Return True if a foreign author fills in its own stand-in, as pydantic does with ``__pydantic_validator__``."""
+    author, origin = origin_of(type(before)), origin_of(type(after))
+    is_author = is_foreign(author, home) and is_foreign(origin, home)
+    return is_author and requires(str(author.distribution), str(origin.distribution))
+
+
+def _of_methods(cls: type) -> Origin:
+    """Return where the first function written in a class is: a package may rename the module of a foreign class."""
+    for name, value in [*_names_of_class(cls).items()]:
+        code = value.__code__ if type(value) is FunctionType else None
+        if code is not None and code.co_qualname == f"{_qualname_of_class(cls)}.{name}" and code.co_filename[:1] != "<":
+            return _of_file(code.co_filename, code.co_firstlineno)
+    return Origin()
 
 
 def _inside(function: FunctionType, original: Any, depth: int) -> Origin | None:

@@ -35,12 +35,14 @@ def reprice(module):  # a constant of its own, too: no patch
 import contextlib, other
 maker = checker = None
 late = None
+other.Later.__module__ = other.Mark.__module__ = __name__  # shown as its own, as openai does with httpx2's
 def lend():
     global late
     late = other.speak
 def sell(): return 1
 def wrap(): return 1
 class Client:
+    mark, stamp = other.Mark(), other.Mark()
     def send(self): return 1
     def clean(self): return 1
 def forget():
@@ -57,7 +59,15 @@ with lazy():
 """,
     "shop/store": "def buy(): return 1",
     "shop/borrowed": "from other import later",
-    "other": "def speak(): return 3\nclass Later:\n    def __call__(self): return 4\nlater = Later()",
+    "other": """
+def speak(): return 3
+class Later:
+    def __call__(self): return 4
+class Mark:  # a stand-in in foreign classes, for a mark made at the first use
+    def __set_name__(self, owner, name): self.name = name
+class Made: pass
+later = Later()
+""",
 }
 PATCHES: list[tuple[str, list[tuple[str, str, str]]]] = [  # a statement, and slot, kind and author of the findings
     ("agent.spy()(shop.sell)", [("shop:sell", "code", "agent")]),
@@ -69,8 +79,11 @@ PATCHES: list[tuple[str, list[tuple[str, str, str]]]] = [  # a statement, and sl
     ("import socket; socket.socket.connect = agent.sell", [("socket:socket.connect", "overridden", "agent")]),
     ("shop.maker = agent.Stand", [("shop:maker", "replaced", "agent")]),
     ("import xmlrpc.client as c; c.FastParser = agent.Stand", [("xmlrpc.client:FastParser", "replaced", "agent")]),
-    ("shop.lend()", []),
-    ("shop.forget()", []),
+    ("shop.lend(); shop.forget()", []),
+    (
+        "import other; shop.Client.mark = other.Made(); shop.Client.stamp = agent.Stand()",
+        [("shop:Client.stamp", "replaced", "agent")],
+    ),
     ("agent.reprice(shop)", [("shop:sell", "replaced", "agent")]),
     (
         "import other, shop.borrowed; other.later = shop.borrowed.later = agent.sell",
@@ -134,7 +147,7 @@ def test_a_patch_and_its_author(shops: Path, statement: str, findings: list[tupl
 
 @pytest.mark.parametrize(
     ("statement", "findings"),
-    [row for row in PATCHES if not {"maker", "later"} & set(row[0].replace(".", " ").split())],
+    [row for row in PATCHES if not {"maker", "later", "mark"} & set(row[0].replace(".", " ").split())],
 )
 def test_a_patch_in_a_running_program(shops: Path, statement: str, findings: list[tuple[str, str, str]]) -> None:
     """The audit of a running process finds the patch, too, but in place of None or an object."""
