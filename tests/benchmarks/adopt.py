@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from adopt_held_back import HELD_BACK, Collection
-from audit import environment, run_benchmark
+from audit import check_names, environment, run_benchmark
 from audit_programs import Program
 
 BEGIN, END = "<!-- figures: make bench-adopt -->\n", "<!-- end of figures -->\n"
@@ -278,6 +278,7 @@ def main() -> None:
     parser.add_argument("--held-back", choices=HELD_BACK)
     chosen = parser.parse_args()
     collections, install = HELD_BACK.get(chosen.held_back, (COLLECTIONS, []))
+    check_names(parser, chosen.only, collections)
     programs = {name: Program("", "", (), (*of.install, *install, "pytest")) for name, of in collections.items()}
     with tempfile.TemporaryDirectory() as scratch:
         python = environment(chosen.venv or Path(scratch) / "venv", programs)

@@ -20,7 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -215,6 +215,12 @@ def write(page: Path, rows: list[Row]) -> None:
     page.write_text("\n".join([f"{head}", *lines, "", tail]))
 
 
+def check_names(parser: argparse.ArgumentParser, names: Sequence[str] | None, known: Iterable[str]) -> None:
+    """End with an error for a name after ``--only`` that is not known."""
+    if unknown := {*(names or ())} - {*known}:
+        parser.error(f"--only: unknown: {', '.join(sorted(unknown))}; known: {', '.join(known)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("page", nargs="?", type=Path)
@@ -224,6 +230,7 @@ def main() -> None:
     parser.add_argument("--held-back", action="store_true")
     chosen = parser.parse_args()
     every = {**FIRST, **SECOND, **THIRD, **FOURTH} if chosen.held_back else {**PATCHING, **IMPORTING}
+    check_names(parser, chosen.only, every)
     programs = {name: program for name, program in every.items() if not chosen.only or name in chosen.only}
     with tempfile.TemporaryDirectory() as scratch:
         python = environment(chosen.venv or Path(scratch) / "venv", every)

@@ -175,6 +175,7 @@ def test_words_of_run_are_parsed(words: list[str], options: dict[str, list[str]]
     [
         (["-p"], "Option '-p' requires an argument"),
         (["--report"], "Option '--report' requires an argument"),
+        (["-c"], "Option '-c' requires an argument"),
         (["--count=3", "s.py"], "Option '--count' takes no value"),
         (["-Ip", "s.py"], "No such option: -I"),
         (["--plugn=x", "s.py"], "No such option: --plugn=x"),
@@ -184,7 +185,7 @@ def test_words_of_run_are_parsed(words: list[str], options: dict[str, list[str]]
 def test_misspelt_words_of_run_are_refused(words: list[str], problem: str) -> None:
     """A misspelt option is refused, and no program runs."""
     with pytest.raises(_words.Misspelt) as raised:
-        _words.parsed(words)
+        _words.check_program(_words.parsed(words).target)
     assert str(raised.value) == problem
 
 

@@ -163,6 +163,8 @@ def _colon_hint(address: str) -> str:
     parts = address.split(".")
     if len(parts) < 2 or not is_module_name(address):
         return ""
+    if parts[-1] == "py":
+        return "; a module is named without '.py'"
     count = next((index for index, part in enumerate(parts) if index and part[0].isupper()), len(parts) - 1)
     return f"; did you mean '{'.'.join(parts[:count])}:{'.'.join(parts[count:])}'?"
 

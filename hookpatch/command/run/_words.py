@@ -89,6 +89,8 @@ def help_text(summary: str) -> str:
 def check_program(target: Sequence[str]) -> None:
     """Raise Misspelt if the first word of a program is no file: a plugin, a module, ``python``, or misspelt."""
     word = target[0]
+    if word in ("-m", "-c") and len(target) == 1:
+        raise Misspelt(f"Option '{word}' requires an argument")
     if word.startswith("-") or os.path.exists(word):
         return
     if is_plugin(word):

@@ -232,6 +232,7 @@ def test_any_text_is_a_target_or_a_syntax_error(text: str) -> None:
         ("a.b.Linear.forward", "has no colon between module and name; did you mean 'a.b:Linear.forward'?"),
         ("Linear.forward", "has no colon between module and name; did you mean 'Linear:forward'?"),
         ("simplify", "has no colon between module and name"),
+        ("fixes.py", "has no colon between module and name; a module is named without '.py'"),
         (":name", "has no module's name before the colon, but ''"),
         ("a-b:name", "has no module's name before the colon, but 'a-b'"),
         ("a..b:name", "has no module's name before the colon, but 'a..b'"),
