@@ -96,7 +96,8 @@ def _keeping_places(entries: Sequence[Entry]) -> dict[int, set[str]]:
     if not (sought and lists_references()):
         return {}
     # In no list of ours: the list would be a holder.
-    keepers = holders([value for entry in entries for value in _given_or_made(entry) if id(value) in sought], True)
+    values = ((id(value), value) for entry in entries for value in _given_or_made(entry) if id(value) in sought)
+    keepers = holders([*dict(values).values()], True)  # each value once
     kept: dict[int, set[str]] = {}
     for entry in entries:
         numbers = {id(value) for value in _given_or_made(entry)}

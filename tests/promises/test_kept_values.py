@@ -6,7 +6,10 @@ Verb x way to keep. The original is back in the slot; a name that was bound insi
 from __future__ import annotations
 
 import functools
+import importlib
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -122,3 +125,15 @@ def test_places_of_its_own_of_a_given_value_are_not_told(make_module: Callable[[
             with block:
                 pass
             assert [row.warnings for row in block.report()] == [()]
+
+
+def test_a_module_executed_anew_has_each_value_noted_once(write_module: Callable[[str, str], Path]) -> None:
+    """Each entry notes the value of one execution: a report searches for the holders of each noted value."""
+    write_module("made", "def function(): ...")
+    with hookpatch.active(hookpatch.derive("made:function", lambda original: lambda: "patched"), children="local") as s:
+        kept = []
+        for _ in range(5):
+            sys.modules.pop("made", None)
+            kept.append(importlib.import_module("made").function)
+    notes = [value for entry in s._ledger.entries for noted in entry.former if (value := noted()) is not None]
+    assert sorted(map(id, notes)) == sorted(map(id, kept))

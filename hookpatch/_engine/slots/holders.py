@@ -34,6 +34,7 @@ _Place: TypeAlias = tuple[Slot | None, str, str | None]  # slot, words, root: se
 
 RUNNING: Final = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 _lru_cached: Final = lru_cache(lambda: None)  # calls the function by a reference of its own, not by __wrapped__
+_MOST: Final = 100_000  # steps to the names of one object; after these only the kinds of holders are told
 _searching: Final = Turn()  # two searches at once would find, and follow, the lists of each other
 
 
@@ -80,7 +81,7 @@ def _holders(referents: Sequence[Any], every: bool) -> list[Holder]:
                     places[id(entry), words] = Holder(weakly_held, holder, None, f"{words} (a weak reference)", module)
         places_found += places.values()
         for referent in referents:
-            places = {}
+            places, search.steps = {}, 0
             for holder in referrers.referrers_of(referent):
                 found = [*search.places_in(holder, referent, DEPTH)]
                 if every and not found and search.is_of_other_kind(holder, referent):
@@ -113,11 +114,15 @@ class _Search:
         }
         # The same for patched entries and attributes of objects; the owner of some has no name.
         self._entries: Final = entries_beneath()
+        self.steps = 0  # to the names of the present object
         self._names: Final[dict[tuple[int, int], tuple[str, str | None]]] = {}  # by id of a holder, and depth
 
     def _places(self, referent: Any, depth: int) -> Iterator[_Place]:
         """Yield the places of an object, first those that have a name."""
         referrers = self._referrers.referrers_of(referent)
+        self.steps += len(referrers)
+        if self.steps > _MOST:
+            return
         for holder in sorted(referrers, key=lambda referrer: self._referrers.named_by(referrer) is None):
             yield from self.places_in(holder, referent, depth)
 

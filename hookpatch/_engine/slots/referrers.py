@@ -128,10 +128,15 @@ class Referrers:
             if code is not None and code not in running:
                 self.unlisted[number] = max(0, sys.getrefcount(level[number]) - _of_question() - listed[number])
 
-    def is_of_hookpatch(self, holder: Any, depth: int = DEPTH) -> bool:
+    def is_of_hookpatch(self, holder: Any) -> bool:
         """Return True if a part of hookpatch holds an object, also through other objects."""
-        outer = self._referrers.get(id(holder), ()) if depth else ()
-        return id(holder) in self._inside or any(self.is_of_hookpatch(further, depth - 1) for further in outer)
+        seen = level = {id(holder)}  # each object once: the ways multiply at each step
+        for _ in range(DEPTH + 1):
+            if not self._inside.isdisjoint(level):
+                return True
+            level = {id(outer) for number in level for outer in self._referrers.get(number, ())} - seen
+            seen = seen | level
+        return False
 
     def _keep(self, container: T) -> T:
         self._kept.append(container)

@@ -288,7 +288,7 @@ class InstancesLifecycle(LayersLifecycle):
     def forget(self) -> None:
         """Forget the restored layers and instances."""
         for instances in self._instances:
-            forget(instances.entry)
+            forget(instances.entry, set())
         self._instances = ()
         super().forget()
 

@@ -201,8 +201,9 @@ class LayersLifecycle(Lifecycle):
     def forget(self) -> None:
         """Forget the restored layers."""
         placed = list(self._placed.values())
+        noted: set[int] = set()  # of a module executed anew, the layer lists the values of all executions
         for entry in [applied.entry for applied in placed if applied.entry is not None]:
-            forget(entry)
+            forget(entry, noted)
         for applied in placed:
             self._placed.pop(applied.site, None)
 
@@ -212,10 +213,14 @@ def _rank(applied: AppliedLayer) -> tuple[bool, bool]:
     return is_of_place, not is_of_imported_module(applied.site.slot)
 
 
-def forget(entry: Entry) -> None:
-    """Forget the objects that an entry holds for its looks: a session may be kept for the report alone."""
+def forget(entry: Entry, noted: set[int]) -> None:
+    """Forget the objects that an entry holds for its looks: a session may be kept for the report alone.
+
+    Values noted by an entry before are not noted again.
+    """
     if entry.request.patch.verb in MAKING_VERBS:
-        values = [inner(value) for value in entry.our_values]
+        values = [inner(value) for value in entry.our_values if id(inner(value)) not in noted]
+        noted.update(map(id, values))
         made = (ref(value) for value in values if isinstance(value, (FunctionType, type)))
         plain = (_returning(value) for value in values if type(value) in (int, float, str, bytes))
         entry.former = (*made, *plain)
