@@ -483,13 +483,26 @@ class Masking(Casting):
         return self.last(self.first.norm.weight * mask.float()[..., None] + mask.float()[..., None])
 
 
-@pytest.mark.parametrize(("kind", "x"), [(Casting, torch.randn(2, 3, WIDTH)), (Masking, torch.ones(2, 3).long())])
-def test_a_cast_that_two_parts_read(kind: type[Casting], x: torch.Tensor) -> None:
+class Around(Casting):
+    """A function around the two functions, which reads the same input."""
+
+
+@pytest.mark.parametrize(
+    ("net", "x", "count"),
+    [
+        (Casting(), torch.randn(2, 3, WIDTH), 2),
+        (Masking(), torch.ones(2, 3).long(), 1),
+        (torch.nn.Sequential(Around(), torch.nn.Tanh()), torch.randn(2, 3, WIDTH), 1),
+    ],
+    ids=["parts", "masks", "around"],
+)
+def test_a_cast_that_two_parts_read(net: torch.nn.Module, x: torch.Tensor, count: int) -> None:
     """The result of the first function is not taken for the cast inside; torch merges equal casts beside a function."""
-    options = {"onnx_function": {"functions": [f"acme::Added={__name__}:Added"], **COMPARE}}
-    with hookpatch.active("onnx_function", options=options) as session:
-        exported(kind(), x, output_names=["y"], **EXPORTS["torchscript"])
+    words = [f"acme::{kind.__name__}={__name__}:{kind.__name__}" for kind in (Added, Around)]
+    with hookpatch.active("onnx_function", options={"onnx_function": {"functions": words, **COMPARE}}) as session:
+        proto = exported(net, x, output_names=["y"], **EXPORTS["torchscript"])
     assert notes(session)[-1].endswith(" nodes are those of the plain export")
+    assert sum(node.domain == "acme" for node in proto.graph.node) == count
 
 
 def test_a_hook_for_gradients() -> None:

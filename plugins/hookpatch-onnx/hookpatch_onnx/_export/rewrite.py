@@ -122,8 +122,10 @@ def rewrite(model: ir.Model, export: Export) -> None:
 def _replace(model: ir.Model, graph: GraphLike, end: ir.Node, export: Export) -> None:
     begin_count = end.attributes["taken"].as_int()
     end_inputs = _present(end.inputs)
-    marked, results = end_inputs[:begin_count], end_inputs[begin_count:]
-    begin = marked[0].producer() if begin_count else None
+    results = end_inputs[begin_count:]
+    begin = end_inputs[0].producer() if begin_count else None
+    while begin is not None and not is_mark(begin, BEGIN):  # x.to(x.dtype) is x: TorchScript names the cast instead
+        begin = _present(begin.inputs)[0].producer()
     inputs = _present(begin.inputs) if begin is not None else []
     number = end.attributes["region"].as_int()
     region = export.regions[number]
@@ -141,7 +143,7 @@ def _replace(model: ir.Model, graph: GraphLike, end: ir.Node, export: Export) ->
         value.type, value.shape = value.type or old.type, value.shape or old.shape
         value.metadata_props.update(old.metadata_props)
     _pass_by(graph, end, values)
-    _drop_unused(graph, [value.producer() for value in results])
+    _drop_unused(graph, [value.producer() for value in end_inputs])
     if begin is not None and begin.graph is graph:
         _pass_by(graph, begin, inputs)
         _drop_unused(graph, [value.producer() for value in inputs])
