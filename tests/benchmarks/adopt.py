@@ -18,7 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from adopt_held_back import HELD_BACK, Collection
+from adopt_held_back import Collection
+from adopt_third import HELD_BACK
 from audit import check_names, environment, run_benchmark
 from audit_programs import Program
 
@@ -240,9 +241,7 @@ def measured(python: Path, name: str, collection: Collection) -> Row:
         hand, plugin = (json.loads((folder / f"{way}.json").read_text()) for way in ("hand", "plugin"))
         passed = set(re.findall(r"^PASSED \S+?\[(.*)\]$", tested, re.MULTILINE))
         failed = set(re.findall(r"^(?:FAILED|ERROR) \S+?\[(.*?)\]", tested, re.MULTILINE))
-    rows = {
-        target: entry["target"] for entry in answer["patches"] for target in entry.get("targets", [entry["target"]])
-    }
+    rows = {target: of["target"] for of in answer["patches"] for target in of.get("targets", [of["target"]])}
     problems = {}
     for target in verbs:
         if hand["now"][target] != plugin["now"][target]:

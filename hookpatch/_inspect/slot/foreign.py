@@ -98,7 +98,8 @@ def _replaced(slot: Slot) -> Any:
 def _of_proxy(callee: Any) -> Wrapping:
     kind = type(callee)
     below = AttributeSlot(callee, "__wrapped__").read()
-    home = "wrapt" if kind.__module__.partition(".")[0] in ("_wrappers", "wrapt") else kind.__module__
+    home = kind.__module__  # a property in the classes of wrapt without C code
+    home = "wrapt" if type(home) is not str or home.partition(".")[0] in ("_wrappers", "wrapt") else home
     name = f"{home}.{kind.__qualname__}"
     if along_mro(kind, "_self_wrapper") is not ABSENT:
         wrapper = AttributeSlot(callee, "_self_wrapper").read()

@@ -25,6 +25,11 @@ def spy():  # the code of a function is made by exec, and set
     return of
 def sell(*args): return 2
 class Stand: pass
+class Proxy:  # as in wrapt without C code
+    __slots__ = ("__wrapped__",)
+    __module__ = property(lambda self: self.__wrapped__.__module__)
+    def __init__(self, wrapped): self.__wrapped__ = wrapped
+    def __call__(self): return 2
 PRICE = "1"
 def reprice(module):  # a constant of its own, too: no patch
     global PRICE
@@ -84,7 +89,10 @@ PATCHES: list[tuple[str, list[tuple[str, str, str]]]] = [  # a statement, and sl
         "import other; shop.Client.mark = other.Made(); shop.Client.stamp = agent.Stand()",
         [("shop:Client.stamp", "replaced", "agent")],
     ),
-    ("agent.reprice(shop)", [("shop:sell", "replaced", "agent")]),
+    (
+        "agent.reprice(shop); shop.wrap = agent.Proxy(shop.wrap)",
+        [("shop:sell", "replaced", "agent"), ("shop:wrap", "replaced", "agent")],
+    ),
     (
         "import other, shop.borrowed; other.later = shop.borrowed.later = agent.sell",
         [("other:later", "replaced", "agent"), ("shop.borrowed:later", "replaced", "agent")],
