@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import time
+from types import FunctionType
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, final
 
 from hookpatch._bootstrap import imports
@@ -102,6 +104,8 @@ class Entry:
         overridden: the subclasses that overrode the target at the last report without a call of the target; else empty.
         caches: the caches of other functions that named the target at the last report, in words.
         former: after the end, functions that return a value that the patch has made; None for a freed one.
+        references: the number of references to a function given to ``replace`` when the session was made; None for
+            another value. See ``references``.
         kept: the places that held one of these at the last report after the end, in words.
         shortfall: in words, that a rule has fewer matches than required; else empty.
     """
@@ -122,6 +126,7 @@ class Entry:
     overridden: str = ""
     caches: tuple[str, ...] = ()
     former: tuple[Callable[[], Any], ...] = ()
+    references: int | None = None
     kept: tuple[str, ...] = ()
     instances: str | None = None
     left_out: str = ""
@@ -185,6 +190,19 @@ class Entry:
             self.ended_at = time()
 
 
+# Without the GIL, Python defers the count of references to functions.
+_COUNTS: Final = hasattr(sys, "getrefcount") and getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+def references(patch: Patch) -> int | None:
+    """Return the number of references to a function given to ``replace``, without those of the patch itself."""
+    if patch.verb != "replace" or type(patch.change) is not FunctionType or not _COUNTS:
+        return None
+    alone = None if patch._prepared is None else patch._prepared.alone
+    # The patch, and the argument of the question.
+    return sys.getrefcount(patch.change) - 2 - (alone is not None and alone.value is patch.change)
+
+
 def compare(entries: Iterable[Entry]) -> None:
     """Compare the slots of applied patches with the expected values, and note the states."""
     for applied in [entry.applied for entry in entries if entry.applied is not None]:
@@ -195,13 +213,20 @@ def compare(entries: Iterable[Entry]) -> None:
 listeners: Final[list[Callable[[Sequence[Entry]], None]]] = []
 
 
+NO_REFERENCES: Final[Mapping[int, int | None]] = {}
+
+
 @final
 class Ledger:
-    """The entries of a session, in the order of the session's patches."""
+    """The entries of a session, in the order of the session's patches.
 
-    __slots__ = ("_first", "_further", "holders", "imported_before")
+    ``references`` gives the number for an entry by the id of the Requested, or of the rule's.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_first", "_further", "_references", "holders", "imported_before")
+
+    def __init__(self, references: Mapping[int, int | None] = NO_REFERENCES) -> None:
+        self._references: Final = references
         self._first: Final[list[Entry]] = []
         # The further entries of a patch, or of a rule's matches, by the id of the Requested, kept alive by the entries.
         self._further: Final[dict[int, list[Entry]]] = {}
@@ -241,5 +266,5 @@ class Ledger:
         """Add the first entry of a patch, or a further entry; a match's entry is added behind the rule's entry."""
         beside = request if again else request.rule
         entries = self._first if beside is None else self._further.setdefault(id(beside), [])
-        entries.append(entry := Entry(request))
+        entries.append(entry := Entry(request, references=self._references.get(id(request.rule or request))))
         return entry

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import compress, repeat
 from operator import is_
+from threading import get_ident
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final, final
 from weakref import WeakMethod
@@ -22,18 +23,27 @@ from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.instances.living import Living
 from hookpatch._engine.patch.describe import describe
+from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.target import Attribute, Target
 from hookpatch._engine.site.caches import caches_of
 from hookpatch._engine.site.late_restore import is_recognisable
+from hookpatch._engine.site.site import Alone
 from hookpatch._engine.site.stand_in import is_proxy
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.holders import RUNNING, Holder, holders
 from hookpatch._engine.slots.originals import beneath, originals
 from hookpatch._engine.slots.part import own_places
-from hookpatch._engine.slots.referrers import classes, lists_references
+from hookpatch._engine.slots.referrers import (
+    HERE,
+    classes,
+    hides_objects,
+    is_of_hookpatch,
+    lists_references,
+    running_codes,
+)
 from hookpatch._engine.slots.slot import ABSENT, Slot, attributes_of, inner, is_same_value, mro
 from hookpatch._engine.slots.trial import UNSEEN
-from hookpatch._session.ledger import Entry
+from hookpatch._session.ledger import Entry, references
 from hookpatch._session.lifecycle.applied import AppliedInstances, AppliedLayer
 from hookpatch._session.overridden import overridden
 
@@ -57,8 +67,8 @@ class _Sought:
 def note_stale(entries: Sequence[Entry]) -> None:
     """Note in applied entries which names and places hold the originals: one pass over all objects."""
     every = [sought for entry in entries for sought in _sought(entry)]
-    if found := [sought for sought in every if is_recognisable(sought.original)]:
-        _look_for_stale(found)
+    if recognisable := [sought for sought in every if is_recognisable(sought.original)]:
+        _look_for_stale(recognisable)
     second_copies = cache(_second_copies)  # one look at all modules for each module with a target
     for entry in entries:
         _note_names(entry, second_copies)
@@ -95,16 +105,60 @@ def _keeping_places(entries: Sequence[Entry]) -> dict[int, set[str]]:
     sought = {id(value) for entry in entries for value in _given_or_made(entry) if _is_definition(value)}
     if not (sought and lists_references()):
         return {}
+    growth = _growth(entries)
     # In no list of ours: the list would be a holder.
     values = ((id(value), value) for entry in entries for value in _given_or_made(entry) if id(value) in sought)
     keepers = holders([*dict(values).values()], True)  # each value once
     kept: dict[int, set[str]] = {}
     for entry in entries:
         numbers = {id(value) for value in _given_or_made(entry)}
-        for holder in keepers:
-            if id(holder.thing) in numbers and _keeps_value_of(holder, entry):
-                kept.setdefault(id(entry), set()).add(holder.words)
+        holders_of_entry = [holder for holder in keepers if id(holder.thing) in numbers]
+        keeping = [holder for holder in holders_of_entry if _keeps_value_of(holder, entry)]
+        places = {holder.words for holder in keeping}
+        # A place in a module may be older than the session; of the definition this is certain.
+        named = [holder for holder in holders_of_entry if holder.root and holder.words != describe(holder.thing)]
+        if (more := growth.get(id(entry), 0) - len({id(holder) for holder in (*named, *keeping)})) > 0:
+            kinds = {
+                holder.words if holder.holder is not None else "C code"
+                for holder in holders_of_entry
+                if not holder.root
+            }
+            list_of_kinds = "".join(f", {kind}" for kind in sorted(kinds - places))
+            places.add(f"a place without a name ({more} more reference{'s' * (more > 1)} than before{list_of_kinds})")
+        if places:
+            kept[id(entry)] = places
     return kept
+
+
+def _growth(entries: Sequence[Entry]) -> dict[int, int]:
+    """Return how many references each given function has gained since the session was made, by id of the entry.
+
+    Functions are left out if other threads may disturb the count: while the function runs, or another thread runs
+    hookpatch; and if another open session has the function.
+    """
+    growth: dict[int, int] = {}
+    for entry in entries:
+        before = None if entry.place or not entry.request.goes_to(None) else entry.references
+        if before is not None and (now := references(entry.request.patch)) is not None and now > before:
+            growth[id(entry)] = now - before
+    grown = [entry for entry in entries if id(entry) in growth]
+    if not grown or hides_objects() or any(code.co_filename.startswith(HERE) for code in running_codes(get_ident())):
+        return {}
+    running = running_codes()
+    objects = gc.get_referrers(*[entry.request.patch.change for entry in grown])  # one pass for all
+    of_hookpatch = [holder for holder in objects if is_of_hookpatch(holder)]
+    del objects
+    for entry in grown:
+        patch = entry.request.patch
+        own = patch, patch._prepared and patch._prepared.alone
+        for holder in of_hookpatch:
+            if any(referent is patch.change for referent in gc.get_referents(holder)) and not any(
+                map(is_, own, repeat(holder))
+            ):
+                growth[id(entry)] -= 1 if type(holder) in (Patch, Alone) else growth[id(entry)]
+        if patch.change.__code__ in running:
+            del growth[id(entry)]
+    return growth
 
 
 def _is_definition(value: Any) -> bool:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sqlite3
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar, copy_context
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -114,9 +116,63 @@ def test_names_bound_inside_from_a_given_value_are_named(make_module: Callable[[
     assert said == [(f"inside:{name} keeps the value of the ended patch",) for name in names]
 
 
+def _of_c(value: Any) -> Any:
+    connection = sqlite3.connect(":memory:")
+    connection.create_function("value", 0, value)
+    return connection
+
+
+def _in_context(value: Any) -> Any:
+    context = copy_context()
+    context.run(ContextVar[Any]("held").set, value)
+    return context
+
+
+def _frame(value: Any) -> Any:
+    return sys._getframe()
+
+
+def _unlisted(value: Any) -> Any:
+    module: Any = ModuleType("unlisted")
+    module.held = value
+    return module
+
+
+HIDDEN: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
+    "C code": (_of_c, "1 more reference than before, C code"),
+    "iterators": (lambda value: (iter([value]), reversed([value])), "2 more references than before, a list[0]"),
+    "context": (_in_context, "1 more reference than before"),
+    "frame": (_frame, "1 more reference than before"),
+    "module in no list": (_unlisted, "1 more reference than before, a dict['held']"),
+}
+
+
+@pytest.mark.parametrize("way", HIDDEN)
+def test_new_references_without_a_name_are_counted(make_module: Callable[[str, str], ModuleType], way: str) -> None:
+    """A function of a module has places of its own, some without a name: new ones are counted."""
+    plugin: Any = make_module("plugin", "def new(*_): return 'patched'\ntable = [[[[[iter([new])]]]]]")
+    module: Any = make_module("made", "def function(*_): return 'plain'\ndef other(*_): ...")
+    keep, words = HIDDEN[way]
+    block = hookpatch.active(hookpatch.replace("made:function", plugin.new), children="local")
+    with block as session:
+        keeper = keep(module.function)
+        assert session.report().patches[0].warnings == ()
+    (line,) = block.report().patches[0].warnings
+    assert line.startswith(f"a place without a name ({words}"), line
+    assert line.endswith(") keeps the value of the ended patch")
+    with hookpatch.active(hookpatch.replace("made:other", plugin.new), children="local") as other:
+        assert block.report().patches[0].warnings == ()  # nobody can tell which block has kept the function
+    assert other.report().patches[0].warnings == ()
+    assert block.report().patches[0].warnings == (line,)
+    getattr(keeper, "close", int)()
+    del keeper
+    assert block.report().patches[0].warnings == ()
+
+
 def test_places_of_its_own_of_a_given_value_are_not_told(make_module: Callable[[str, str], ModuleType]) -> None:
     """A given function is in the tables of its module, in modules that import it, and in slots of other patches."""
-    plugin: Any = make_module("plugin", "def new(): return 'patched'\ntable = {'new': new}")
+    plugin: Any = make_module("plugin", "def new(): return 'patched'\ntable = {'new': new}\ndeep = [[[[iter([new])]]]]")
+    connection = _of_c(plugin.new)
     make_module("importer", "from plugin import new")
     make_module("made", "def function(): ...\ndef other(): ...")
     block = hookpatch.active(hookpatch.replace("made:function", plugin.new), children="local")
@@ -125,15 +181,22 @@ def test_places_of_its_own_of_a_given_value_are_not_told(make_module: Callable[[
             with block:
                 pass
             assert [row.warnings for row in block.report()] == [()]
+    with block:
+        make_module("late", "from plugin import new\nmore = {'new': new}")
+        other = hookpatch.active(hookpatch.replace("made:other", plugin.new), children="local").open()
+    assert [row.warnings for row in block.report()] == [()]
+    other.close()
+    assert [row.warnings for row in block.report()] == [()]
+    connection.close()
 
 
 def test_a_module_executed_anew_has_each_value_noted_once(write_module: Callable[[str, str], Path]) -> None:
     """Each entry notes the value of one execution: a report searches for the holders of each noted value."""
     write_module("made", "def function(): ...")
     with hookpatch.active(hookpatch.derive("made:function", lambda original: lambda: "patched"), children="local") as s:
-        kept = []
+        functions = []
         for _ in range(5):
             sys.modules.pop("made", None)
-            kept.append(importlib.import_module("made").function)
+            functions.append(importlib.import_module("made").function)
     notes = [value for entry in s._ledger.entries for noted in entry.former if (value := noted()) is not None]
-    assert sorted(map(id, notes)) == sorted(map(id, kept))
+    assert sorted(map(id, notes)) == sorted(map(id, functions))

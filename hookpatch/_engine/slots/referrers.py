@@ -24,7 +24,7 @@ from hookpatch._engine.slots.item import ItemSlot
 from hookpatch._engine.slots.originals import originals
 from hookpatch._engine.slots.slot import ABSENT, T, attributes_of
 
-_HERE: Final = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
+HERE: Final = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 DEPTH: Final = 4  # levels between a holder and a name, as in m:REGISTRY['a'][0][1]
 _CROWD: Final = 500  # a level of more nameless holders is not followed upwards
 _MANY: Final = 100  # from this number of objects on, a loop over all references beats gc.get_referrers
@@ -93,7 +93,7 @@ class Referrers:
             for referrer in referrers:
                 if id(referrer) in self._own_ids or issubclass(type(referrer), _INTERNAL):
                     continue
-                if _is_of_hookpatch(referrer):
+                if is_of_hookpatch(referrer):
                     self._inside.update(level.keys() & map(id, gc.get_referents(referrer)))
                     continue
                 for number in level.keys() & map(id, gc.get_referents(referrer)):
@@ -122,7 +122,7 @@ class Referrers:
         listed = Counter(number for number in map(id, referrers) if number in level)  # held by this list
         for referrer in referrers:
             listed.update(number for number in map(id, gc.get_referents(referrer)) if number in level)
-        running = _running_codes()
+        running = running_codes()
         for number in level:
             code = level[number].__code__ if type(level[number]) is FunctionType else None
             if code is not None and code not in running:
@@ -130,12 +130,12 @@ class Referrers:
 
     def is_of_hookpatch(self, holder: Any) -> bool:
         """Return True if a part of hookpatch holds an object, also through other objects."""
-        seen = level = {id(holder)}  # each object once: the ways multiply at each step
+        numbers = level = {id(holder)}  # each object once: the ways multiply at each step
         for _ in range(DEPTH + 1):
             if not self._inside.isdisjoint(level):
                 return True
-            level = {id(outer) for number in level for outer in self._referrers.get(number, ())} - seen
-            seen = seen | level
+            level = {id(outer) for number in level for outer in self._referrers.get(number, ())} - numbers
+            numbers = numbers | level
         return False
 
     def _keep(self, container: T) -> T:
@@ -181,15 +181,15 @@ def _binders(link: Any) -> list[Any]:
     return [held for held in link if type(held) is types.MethodWrapperType] if type(link) is tuple else []
 
 
-def _running_codes() -> set[types.CodeType]:
-    """Return the code of the running functions of all threads.
+def running_codes(but: int | None = None) -> set[types.CodeType]:
+    """Return the code of the running functions of all threads, but of one.
 
     No frame stays in a variable: a frame that holds itself would keep the local variables of the search alive, and the
     next search would find them.
     """
     codes = set()
-    for frame in sys._current_frames().values():
-        caller: types.FrameType | None = frame
+    for thread, frame in sys._current_frames().items():
+        caller: types.FrameType | None = None if thread == but else frame
         del frame
         while caller is not None:
             codes.add(caller.f_code)
@@ -288,10 +288,10 @@ def classes(top: type = object) -> Iterator[type]:
         waiting += new
 
 
-def _is_of_hookpatch(referrer: Any) -> bool:
+def is_of_hookpatch(referrer: Any) -> bool:
     """Return True if an object is a part of hookpatch, or a function made by hookpatch."""
     if type(referrer) is FunctionType:
-        return is_trampoline(referrer) or referrer.__code__.co_filename.startswith(_HERE)
+        return is_trampoline(referrer) or referrer.__code__.co_filename.startswith(HERE)
     if type(referrer) is AttributesInPlace:
         return False
     is_module = type(referrer) is dict and referrer.get("__spec__") is not None

@@ -104,7 +104,7 @@ class OpeningSession(SessionState):
             raise
 
     def _open(self) -> None:
-        self._written = ledger = Ledger()
+        self._written = ledger = Ledger(self._references)
         self._state = "opening"
         self._errors.clear()
         self._apply_patches(ledger)
