@@ -487,6 +487,22 @@ class Around(Casting):
     """A function around the two functions, which reads the same input."""
 
 
+class Crossed(Casting):
+    """A function of two results of one part; the later result is the first input."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result = self.first(x)
+        return self.last(self.first(x * 2), result)
+
+
+def test_two_results_of_one_part() -> None:
+    """Which call of a part is which is known by the order of the calls."""
+    options = {"onnx_function": {"functions": [f"acme::Added={__name__}:Added"], **COMPARE}}
+    with hookpatch.active("onnx_function", options=options) as session:
+        exported(Crossed(), torch.randn(2, 3, WIDTH), output_names=["y"], **EXPORTS["dynamo"])
+    assert notes(session)[-1].endswith("all other 1 nodes are those of the plain export")
+
+
 @pytest.mark.parametrize(
     ("net", "x", "count"),
     [

@@ -42,6 +42,8 @@ class Above:
     def __init__(self, plain: Side, stands: Iterable[Stand], names: Mapping[str, str], dropped: Iterable[str]) -> None:
         self._plain, self._names = plain, names
         stands = list(stands)
+        self._stands: Final = stands
+        self._calls: Final[dict[str, list[str]]] = {}  # by module, in the order of the plain model
         self._modules: Final = {*dropped, *(stand.module for stand in stands)}
         self._wholes: Final = {stand.module for stand in stands if stand.is_whole}
         self.casts: Final[set[ir.Node]] = set()
@@ -67,6 +69,20 @@ class Above:
     def is_in(self, node: ir.Node, modules: Iterable[str]) -> bool:
         """Return True if a node comes, or can come, from one of some modules, or from a module inside."""
         return any(self._are_in(node, modules))
+
+    def is_of_call(self, node: ir.Node, stand: Stand) -> bool:
+        """Return True if a node comes from the call of a module that is the part: both models keep the order of calls.
+
+        False if a call of the module has no node of a plugin: nobody knows which.
+        """
+        if stand.module not in self._calls:
+            calls = (self._plain.call_of(each, stand.module, self._names) for each in self._plain.nodes())
+            self._calls[stand.module] = list(dict.fromkeys(call for call in calls if call is not None))
+        calls_in_order = self._calls[stand.module]
+        regions = sorted({other.region for other in self._stands if other.module == stand.module})
+        place = regions.index(stand.region)
+        is_known = len(calls_in_order) == len(regions)
+        return is_known and self._plain.call_of(node, stand.module, self._names) == calls_in_order[place]
 
     def _are_in(self, node: ir.Node, modules: Iterable[str]) -> list[bool]:
         names = [first_name(name, self._names) for name in self._plain.modules_of(node)]

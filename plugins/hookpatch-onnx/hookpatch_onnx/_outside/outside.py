@@ -194,8 +194,8 @@ class Outside:
     def _find(self, made: ir.Node, value: ir.Value, above: Sequence[ir.Value]) -> Iterator[str]:
         """Find the plain value for a value that a node of a plugin reads, and walk on from there.
 
-        The value of the same name is tried first; for a value of another node of a plugin, then the values of its
-        module. If no value fits, the differences of the first value are yielded.
+        The value of the same name is tried first. For a value of another node of a plugin, the values of the same call
+        of its module come before. If no value fits, the differences of the first value are yielded.
         """
         first: list[str] = [f"{name_of(made)} reads {value.name}"]
         producer = value.producer()
@@ -203,10 +203,11 @@ class Outside:
 
         taken = set(self._values.values())
 
-        def unlikely(candidate: ir.Value) -> tuple[bool, bool, bool]:
+        def unlikely(candidate: ir.Value) -> tuple[bool, bool, bool, bool]:
             node = candidate.producer()
             is_likely = stand is not None and node is not None and self._above.is_in(node, (stand.module,))
-            return candidate.name != value.name, not is_likely, candidate in taken
+            is_call = is_likely and stand is not None and node is not None and self._above.is_of_call(node, stand)
+            return not is_call, candidate.name != value.name, not is_likely, candidate in taken
 
         by_name = sorted(above, key=unlikely)
         for candidate in by_name:
