@@ -119,7 +119,7 @@ def _keeping_places(entries: Sequence[Entry]) -> dict[int, set[str]]:
         named = [holder for holder in holders_of_entry if holder.root and holder.words != describe(holder.thing)]
         if (more := growth.get(id(entry), 0) - len({id(holder) for holder in (*named, *keeping)})) > 0:
             kinds = {
-                holder.words if holder.holder is not None else "C code"
+                holder.words if holder.holder is not None else "C code or a running function"
                 for holder in holders_of_entry
                 if not holder.root
             }

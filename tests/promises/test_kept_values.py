@@ -139,7 +139,7 @@ def _unlisted(value: Any) -> Any:
 
 
 HIDDEN: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
-    "C code": (_of_c, "1 more reference than before, C code"),
+    "C code": (_of_c, "1 more reference than before, C code or a running function"),
     "iterators": (lambda value: (iter([value]), reversed([value])), "2 more references than before, a list[0]"),
     "context": (_in_context, "1 more reference than before"),
     "frame": (_frame, "1 more reference than before"),
