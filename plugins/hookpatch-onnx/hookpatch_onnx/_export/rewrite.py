@@ -125,7 +125,7 @@ def _replace(model: ir.Model, graph: GraphLike, end: ir.Node, export: Export) ->
     results = end_inputs[begin_count:]
     begin = end_inputs[0].producer() if begin_count else None
     while begin is not None and not is_mark(begin, BEGIN):  # x.to(x.dtype) is x: TorchScript names the cast instead
-        begin = _present(begin.inputs)[0].producer()
+        begin = next((value.producer() for value in _present(begin.inputs)), None)
     inputs = _present(begin.inputs) if begin is not None else []
     number = end.attributes["region"].as_int()
     region = export.regions[number]
