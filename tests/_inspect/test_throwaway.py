@@ -37,22 +37,22 @@ def put(module: str) -> Patch:
 
 
 @pytest.mark.parametrize(
-    ("source", "end"),
+    ("source", "limit", "end"),
     [
-        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "was ended by SIGSEGV"),
-        ("import os; os._exit(5)", "ended with status 5"),
-        ("import time; time.sleep(60)", "took longer than 2 s"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", 60, "was ended by SIGSEGV"),
+        ("import os; os._exit(5)", 60, "ended with status 5"),
+        ("import time; time.sleep(60)", 2, "took longer than 2 s"),
     ],
 )
-def test_crash_is_told_in_one_line(write_module: WriteModule, source: str, end: str) -> None:
+def test_crash_is_told_in_one_line(write_module: WriteModule, source: str, limit: int, end: str) -> None:
     """The line names the module whose import crashed; later patches are not looked at."""
     write_module("quiet", "value = 1")
     write_module("vendor", source)
     reason = f"the child process that looked {end} while it imported vendor"
     began = time.monotonic()
-    assert looked(put("quiet"), put("vendor"), limit=2) == [Outcome("waiting", reason)] * 2
+    assert looked(put("quiet"), put("vendor"), limit=limit) == [Outcome("waiting", reason)] * 2
     assert time.monotonic() - began < 20
-    plan = plan_of(items(put("vendor")), {}, None, LookOptions(limit=2, anew=True))
+    plan = plan_of(items(put("vendor")), {}, None, LookOptions(limit=limit, anew=True))
     assert str(plan) == f"vendor:value  (not imported yet)\n  1  replace  given by hand  not looked at: {reason}"
     assert plan.status == 1
 
