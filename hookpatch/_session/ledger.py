@@ -213,7 +213,7 @@ def compare(entries: Iterable[Entry]) -> None:
 listeners: Final[list[Callable[[Sequence[Entry]], None]]] = []
 
 
-NO_REFERENCES: Final[Mapping[int, int | None]] = {}
+_NO_REFERENCES: Final[Mapping[int, int | None]] = {}
 
 
 @final
@@ -225,7 +225,7 @@ class Ledger:
 
     __slots__ = ("_first", "_further", "_references", "holders", "imported_before")
 
-    def __init__(self, references: Mapping[int, int | None] = NO_REFERENCES) -> None:
+    def __init__(self, references: Mapping[int, int | None] = _NO_REFERENCES) -> None:
         self._references: Final = references
         self._first: Final[list[Entry]] = []
         # The further entries of a patch, or of a rule's matches, by the id of the Requested, kept alive by the entries.

@@ -151,13 +151,16 @@ def _growth(entries: Sequence[Entry]) -> dict[int, int]:
     for entry in grown:
         patch = entry.request.patch
         own = patch, patch._prepared and patch._prepared.alone
-        for holder in of_hookpatch:
-            if any(referent is patch.change for referent in gc.get_referents(holder)) and not any(
-                map(is_, own, repeat(holder))
-            ):
-                growth[id(entry)] -= 1 if type(holder) in (Patch, Alone) else growth[id(entry)]
-        if patch.change.__code__ in running:
+        other_holders = [
+            holder
+            for holder in of_hookpatch
+            if not any(holder is keeper for keeper in own)
+            and any(referent is patch.change for referent in gc.get_referents(holder))
+        ]
+        if patch.change.__code__ in running or not all(type(holder) in (Patch, Alone) for holder in other_holders):
             del growth[id(entry)]
+        else:
+            growth[id(entry)] -= len(other_holders)
     return growth
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import linecache
 import re
 from collections.abc import Iterator
 from importlib.util import resolve_name
@@ -12,6 +11,7 @@ from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._inspect.audit.origin import PYTHON, Origin, of_module, origin_of, requires
+from hookpatch._inspect.audit.own_stores import source_of_module
 from hookpatch._inspect.audit.snapshot import names_of_module
 
 _WORD: Final = re.compile(r"\w+")
@@ -97,21 +97,14 @@ def _sources(home: str, distributions: set[str | None]) -> Iterator[tuple[str | 
     for name, module in imports.modules():
         author = of_module(name).distribution
         if name == home or (author in distributions and author != PYTHON):
-            yield author, _source(module)
-
-
-def _source(module: Any) -> str:
-    """Return the source of a module, empty without one. No attribute is read: torch.classes raises for each."""
-    names = names_of_module(module)
-    file = names.get("__file__")
-    return "".join(linecache.getlines(file, names)) if type(file) is str and file.endswith(".py") else ""
+            yield author, source_of_module(module)
 
 
 def _nodes(name: str) -> list[ast.AST]:
     """Return the syntax tree of a module as a list; empty without a readable source."""
     module: Any = imports.loaded(name)
     try:
-        return [*ast.walk(ast.parse(_source(module)))]
+        return [*ast.walk(ast.parse(source_of_module(module)))]
     except (SyntaxError, ValueError):
         return []
 

@@ -15,7 +15,7 @@ from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.describe import PLAIN
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro, inner
-from hookpatch._inspect.audit.snapshot import module_of_class, names_of_module
+from hookpatch._inspect.audit.snapshot import module_of_class, names_of_class, names_of_module
 
 PYTHON: Final = "Python"  # the standard library, in place of a distribution
 # The program may have replaced these, even under names of this module: no value is read under its name.
@@ -26,7 +26,6 @@ _MAKERS: Final = (PYTHON, "wrapt", "decorator", "pluggy")  # distributions with 
 _PROGRAM: Final = "__main__"
 _DEPTH: Final = 3
 _NAME: Final = re.compile(r"\s*([\w.-]+)")
-_names_of_class: Final[Any] = type.__dict__["__dict__"].__get__
 _qualname_of_class: Final[Any] = type.__dict__["__qualname__"].__get__
 _SEPARATORS: Final = re.compile(r"[-_.]+")
 
@@ -118,7 +117,7 @@ def is_completion(home: Origin, before: Any, after: Any) -> bool:
 
 def _of_methods(cls: type) -> Origin:
     """Return where the first function written in a class is: a package may rename the module of a foreign class."""
-    for name, value in [*_names_of_class(cls).items()]:
+    for name, value in [*names_of_class(cls).items()]:
         code = value.__code__ if type(value) is FunctionType else None
         if code is not None and code.co_qualname == f"{_qualname_of_class(cls)}.{name}" and code.co_filename[:1] != "<":
             return _of_file(code.co_filename, code.co_firstlineno)

@@ -64,9 +64,8 @@ class OwnStores:
     def removes(self, owner: Any, name: str, module: str) -> bool:
         """Return True if the source of the owner's module deletes the name itself, as xarray does at the exit."""
         deletes = re.compile(rf"^\s*del .*\b{re.escape(name)}\b|delattr\(.*['\"]{re.escape(name)}['\"]", re.MULTILINE)
-        file = names_of_module(imports.loaded(module)).get("__file__") if imports.loaded(module) is not None else None
-        text = "".join(linecache.getlines(file)) if type(file) is str and file.endswith(".py") else ""
-        return deletes.search(text) is not None
+        loaded = imports.loaded(module)
+        return loaded is not None and deletes.search(source_of_module(loaded)) is not None
 
     def _gives(self, copied: Copied | None, owner: ModuleType, now: Any) -> bool:
         module, value = (None, ABSENT) if copied is None else copied.read(names_of_module(owner))
@@ -79,3 +78,10 @@ class OwnStores:
         if id(module) not in self._sources:
             self._sources[id(module)] = read_definitions(names_of_module(module))
         return self._sources[id(module)]
+
+
+def source_of_module(module: Any) -> str:
+    """Return the source of a module, empty without one. No attribute is read: torch.classes raises for each."""
+    names = names_of_module(module)
+    file = names.get("__file__")
+    return "".join(linecache.getlines(file, names)) if type(file) is str and file.endswith(".py") else ""

@@ -13,7 +13,7 @@ from hookpatch._bootstrap.interrupts import Turn, fast_path
 from hookpatch._engine.patch.patch import Scope
 from hookpatch._engine.site.site import Site
 from hookpatch._plugins import notify
-from hookpatch._session.ledger import NO_REFERENCES, Ledger, Requested, references
+from hookpatch._session.ledger import Ledger, Requested, references
 from hookpatch._session.lifecycle.everywhere import restore_copies
 from hookpatch._session.lifecycle.kinds import lifecycle_of
 from hookpatch._session.lifecycle.lifecycle import Formers, Lifecycle, Policy
@@ -57,10 +57,10 @@ class SessionState:
         drift: Drift | None = None,
     ) -> None:
         self._requests: Final = tuple(requests)
-        self._references = NO_REFERENCES
-        for asked in requests:  # no comprehension: this is measured
-            if asked.patch.verb == "replace":
-                self._references = {**self._references, id(asked): references(asked.patch)}
+        self._references: Final[dict[int, int | None]] = {}
+        for request in requests:  # no comprehension: this is measured
+            if request.patch.verb == "replace":
+                self._references[id(request)] = references(request.patch)
         self._also: Final = tuple(also)
         self._is_listed: Final = is_listed  # False for some of hookpatch's own patches
         self._policy: Final = policy
