@@ -5,6 +5,7 @@ torch is not imported here.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
@@ -49,7 +50,7 @@ def note(site: Site, needs: set[str]) -> None:
 
 def targets_needed() -> set[str]:
     """Return the targets in torch to patch, for all sites."""
-    return {target for target, users in users.copy().items() if users}
+    return {target for target, users in users.copy().items() if users} if sites else set()
 
 
 def needs_of(site: Site) -> set[str]:
@@ -88,7 +89,12 @@ def needs_of(site: Site) -> set[str]:
 def is_at_least(*release: int) -> bool:
     """Return True for a release of torch from this one on, or not yet set by torch: ``is_at_least(2, 13)``."""
     version: Any = imports.module_named("torch.version")
-    return version is None or tuple(map(int, version.__version__.split(".")[:2])) >= release
+    return version is None or _numbers(version.__version__) >= release
+
+
+@lru_cache(maxsize=1)
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")[:2]))
 
 
 def is_of_instance(site: Site) -> bool:

@@ -90,7 +90,7 @@ def _is_captured(sites: Sequence[Site]) -> bool:
     scripting: Any = imports.loaded("torch.jit._recursive")
     if scripting is None:
         return False
-    state: Any = imports.loaded("torch.jit._state")
+    state: Any = imports.module_named("torch.jit._state")
     store, functions = scripting.concrete_type_store, state._jit_caching_layer
     if store.type_store or store.methods_compiled:
         return True

@@ -330,9 +330,9 @@ class Layer:
             return ()
         if self.only is not None:
             return tuple(value for _, value in list(self._narrowed.values()))
-        derived = [value for _, value in list(self._derived.values())]
-        values = derived if self.patch.verb in MAKING_VERBS else [self.patch.change]
-        return tuple(self._counted.get(id(value), value) for value in values)
+        if self.patch.verb in MAKING_VERBS:
+            return tuple(self._counted.get(id(value), value) for _, value in list(self._derived.values()))
+        return (self._counted.get(id(self.patch.change), self.patch.change),)
 
     @property
     def value_ids(self) -> set[int]:
