@@ -14,9 +14,7 @@ from typing import Final
 from hookpatch._bootstrap import environment, imports, selection
 from hookpatch._bootstrap.interrupts import ErrorsOfCode
 from hookpatch._bootstrap.stderr import of_this_process, write_line
-from hookpatch._session.ledger import Key
-from hookpatch._session.session import Session
-from hookpatch._session.shortfalls import (
+from hookpatch._session.findings.shortfalls import (
     misspelt,
     never_applied,
     never_called,
@@ -24,6 +22,8 @@ from hookpatch._session.shortfalls import (
     too_few_calls,
     too_few_matches,
 )
+from hookpatch._session.ledger import Key
+from hookpatch._session.session import Session
 from hookpatch.errors import CallsError, NeverCalledWarning, SettingError, for_stderr
 
 _OFF: Final = ("waiting", "unused", "skipped", "failed")

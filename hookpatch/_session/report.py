@@ -11,9 +11,10 @@ from hookpatch._bootstrap import environment, imports
 from hookpatch._bootstrap.interrupts import is_of_code
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.process_end import call_guarded, raised, text_of
+from hookpatch._session.findings.kept_values import note_kept
+from hookpatch._session.findings.stale import note_caches, note_stale
 from hookpatch._session.ledger import Entry, State, compare
 from hookpatch._session.span.leftovers import finish_postponed
-from hookpatch._session.stale import note_caches, note_kept, note_stale
 from hookpatch.errors import one_line
 
 _OF_PATCH: Final = ("verb", "why", "upstream", "callers", "required", "required_calls", "rule")

@@ -9,7 +9,7 @@ from hookpatch._bootstrap import imports, interrupts
 from hookpatch._bootstrap.interpreters import other_interpreters
 from hookpatch._engine.site.sites import restore_late
 from hookpatch._session import task
-from hookpatch._session.shortfalls import misspelt, never_called, too_few_calls, too_few_matches
+from hookpatch._session.findings.shortfalls import misspelt, never_called, too_few_calls, too_few_matches
 from hookpatch._session.span.again import SessionAgain
 from hookpatch._session.span.leftovers import finish_interrupted, opened
 from hookpatch._session.span.state import NO_INTERPRETERS
