@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from itertools import chain
 from typing import Annotated
@@ -10,7 +9,6 @@ from typing import Annotated
 import typer
 
 from hookpatch._bootstrap import selection
-from hookpatch._bootstrap.files import current_folder
 from hookpatch._bootstrap.installed import is_plugin
 from hookpatch._engine.patch.module_lookup import nearly
 from hookpatch._engine.patch.target import Target
@@ -51,8 +49,6 @@ def why(
         of_words = options_of_words(option or (), selected, Host(), "add -p {name}") if option else {}
     options = selection.merged(names, of_environment.options, of_words)
     with imports_aside(), active(*names, options=options, children="local"):
-        # As with ``python -m``, the program's modules are found; the plugins have been imported before.
-        sys.path[:0] = filter(None, [current_folder()])
         for name in chain.from_iterable(map(modules_of, targets)):
             try:
                 import_module(name)

@@ -229,12 +229,6 @@ def test_why_takes_options(home: Environment) -> None:
     assert (wrong.returncode, "did you mean 'word'?" in wrong.stderr) == (78, True)
 
 
-def test_why_finds_modules_of_the_current_folder(home: Environment) -> None:
-    """`why` finds a module beside the program, as `python -m hookpatch why` does."""
-    completed = hookpatch(home, "why", "vendor:speak", PYTHONPATH="")
-    assert (completed.returncode, completed.stdout.partition("\n")[0]) == (0, "vendor:speak")
-
-
 def test_table_in_a_pipe_is_not_folded(home: Environment) -> None:
     """A table in a pipe is not folded. On a terminal a long word breaks behind a separator."""
     name = "a" * 30
