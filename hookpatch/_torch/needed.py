@@ -5,6 +5,7 @@ torch is not imported here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
@@ -48,9 +49,9 @@ def note(site: Site, needs: set[str]) -> None:
             users.setdefault(target, {})[site] = None
 
 
-def targets_needed() -> set[str]:
-    """Return the targets in torch to patch, for all sites."""
-    return {target for target, users in users.copy().items() if users} if sites else set()
+def targets_needed(without: Sequence[Site] = ()) -> set[str]:
+    """Return the targets in torch to patch, for all sites but the given ones."""
+    return {target for site, targets in sites.copy().items() if site not in without for target in targets}
 
 
 def needs_of(site: Site) -> set[str]:

@@ -63,8 +63,7 @@ def may_carry_no_longer(sites: Sequence[Site]) -> bool:
     """Return True if ``carry_no_longer`` can restore the torch functions of sites. Asked on the fast path."""
     if not _carriers.sessions:
         return True
-    needed_elsewhere = {target for site in needed.sites.keys() - set(sites) for target in needed.sites.get(site, ())}
-    return not _pending and _carriers.may_end_again(needed_elsewhere)
+    return not _pending and _carriers.may_end_again(needed.targets_needed(without=sites))
 
 
 def carry_no_longer(sites: Sequence[Site]) -> bool:
