@@ -42,9 +42,8 @@ LINE = (
 # Set by torchrun and Lightning, Open MPI, MPICH and Intel MPI, SLURM.
 _RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
-_environ: Final = os.environ
-_data: Final[Any] = getattr(_environ, "_data", None)  # the dict inside os.environ
-_HAS_DATA: Final = type(_data) is dict
+_data: Final[Any] = getattr(os.environ, "_data", None)  # the dict inside os.environ
+_environ: Final = os.environ if type(_data) is dict else None
 _before: Final[list[str | None]] = []  # the value of INHERIT before ``hand_on`` set another; empty if unchanged
 
 
@@ -71,7 +70,7 @@ def asks_nothing_of_blocks() -> bool:
 
 def enables_blocks() -> bool:
     """Return True if HOOKPATCH_DISABLE is not set, by a single look; False if the look is not possible."""
-    return _HAS_DATA and os.environ is _environ and _DISABLE not in _data
+    return os.environ is _environ and _DISABLE not in _data
 
 
 def _get(variable: str) -> str | None:
@@ -84,7 +83,7 @@ def _environ_data() -> dict[Any, Any] | None:
 
     For an unset variable os.environ takes ten times as long: a KeyError is raised inside.
     """
-    return _data if _HAS_DATA and os.environ is _environ else None
+    return _data if os.environ is _environ else None
 
 
 def _key(variable: str) -> str | bytes:
@@ -225,7 +224,7 @@ def encoded(text: str) -> str | bytes:
 
 def hand_on_first(text: str | bytes) -> bool:
     """Hand on an ``encoded`` text if the variable is not set; else change nothing and return False."""
-    if _before or not _HAS_DATA or os.environ is not _environ or _INHERIT in _data:
+    if _before or os.environ is not _environ or _INHERIT in _data:
         return False
     _before.append(None)
     os.putenv(_INHERIT, text)  # like os.environ, which would encode the text each time

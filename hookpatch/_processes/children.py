@@ -22,7 +22,7 @@ from hookpatch._bootstrap.stderr import of_this_process, refusal, write_line
 from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._processes import liveness, programs, starts
 from hookpatch._processes.payload import Item, NotCarried, OpenBlock, Payload, key_of, piece, unpacked
-from hookpatch._processes.starts import INTERPRETERS, MODULES, PROCESSES, PROGRAM, Launch, Listener
+from hookpatch._processes.starts import INTERPRETERS, MODULES, PROCESSES, PROGRAM, Launch, Listener, applied
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.lifecycle import Policy
 from hookpatch._session.load import load, load_drift, switched_on
@@ -96,19 +96,21 @@ def carry_again(payload: Payload, number: int) -> bool:
     if not liveness.begin_again(block.key):
         return False
     _open[number] = block  # first: ``carry_again_no_longer`` looks here
-    return programs.hand_on_again(block) and starts.update_again()
+    block.is_handed_on = True
+    variable = block.variable or programs.variable_of(block)
+    return (not variable or environment.hand_on_first(variable)) and starts.update_again()
 
 
 def carry_again_no_longer(number: int) -> bool:
     """Undo ``carry_again``, interrupted or not; return False if a lock is needed. On the fast path."""
     block = _open.get(number)
-    if block is None or len(_open) > 1 or not ((is_quiet := starts.is_quiet()) or starts.may_end_again()):
+    if block is None or len(_open) > 1 or (applied and not starts.may_end_again()):
         return False
     if block.variable and not environment.hand_on_no_longer():
         return False
     liveness.end(block.key, ())
     del _open[number]
-    return is_quiet or starts.update_again()
+    return not applied or starts.update_again()
 
 
 def carried(payload: Payload) -> SessionPart:

@@ -15,7 +15,7 @@ from typing import Any, Final, final
 from hookpatch._bootstrap.interrupts import ErrorsOfCode, is_interrupt
 
 PROGRAM: Final = os.urandom(4).hex()  # the id of this program: os.exec runs another program in the same process
-_MANY: Final = 340  # rows, in 8 KiB
+_MANY: Final = 511  # rows, in 8 KiB
 _IS_POSSIBLE: Final = hasattr(os, "memfd_create") and hasattr(time, "CLOCK_BOOTTIME")
 
 # --- in the process that hands on blocks
@@ -23,9 +23,12 @@ _IS_POSSIBLE: Final = hasattr(os, "memfd_create") and hasattr(time, "CLOCK_BOOTT
 
 @final
 class _Table:
-    """Rows of three numbers: the key of a block, 1 while the block is open, the time of the last end.
+    """Rows of two numbers: the key of a block, and the time of the block's end; 0 while the block is open.
 
     The first number of all is 1 if more blocks were open at a time than the table has rows.
+
+    Attributes:
+        ends: by key, the index of the time.
     """
 
     def __init__(self, keys: Iterable[int]) -> None:
@@ -34,40 +37,31 @@ class _Table:
         time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # refused in some containers
         file = os.memfd_create(_name(PROGRAM))
         try:
-            os.truncate(file, 8 * (1 + 3 * _MANY))
-            self._numbers: Final = memoryview(mmap.mmap(file, 0)).cast("Q")
+            os.truncate(file, 8 * (1 + 2 * _MANY))
+            self.numbers: Final = memoryview(mmap.mmap(file, 0)).cast("Q")
         finally:
             os.close(file)  # mmap has a descriptor of its own
-        self._rows: Final[dict[int, int]] = {}
+        self.ends: Final[dict[int, int]] = {}
         for key in keys:
             self.begin(key)
 
     def begin(self, key: int) -> None:
-        row = self._rows.get(key)
-        if row is None:
-            row = self._free_row()
-            if row is None:
-                self._numbers[0] = 1
-                return
-            self._numbers[row], self._numbers[row + 2] = key, 0
-            self._rows[key] = row
-        self._numbers[row + 1] = 1
-
-    def end(self, key: int) -> None:
-        row, numbers = self._rows.get(key), self._numbers
-        if row is not None and numbers[row + 1]:
-            numbers[row + 2] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # before the next line, for readers
-            numbers[row + 1] = 0
+        if end := self.ends.get(key) or self._free_row():
+            self.numbers[end - 1] = key  # before the next line, for readers
+            self.numbers[end] = 0
+            self.ends[key] = end
+        else:
+            self.numbers[0] = 1
 
     def ended_at(self, key: int) -> int:
-        row = self._rows.get(key)
-        return 0 if row is None or self._numbers[row + 1] else self._numbers[row + 2]
+        end = self.ends.get(key)
+        return 0 if end is None else self.numbers[end]
 
     def _free_row(self) -> int | None:
-        if len(self._rows) < _MANY:
-            return 1 + 3 * len(self._rows)
-        old = next((key for key, row in self._rows.items() if not self._numbers[row + 1]), None)
-        return None if old is None else self._rows.pop(old)
+        if len(self.ends) < _MANY:
+            return 2 + 2 * len(self.ends)
+        old = next((key for key, end in self.ends.items() if self.numbers[end]), None)
+        return None if old is None else self.ends.pop(old)
 
 
 pid = os.getpid()  # asked for at each block: the system takes longer to answer
@@ -88,9 +82,12 @@ def begin(key: int) -> None:
 
 def begin_again(key: int) -> bool:
     """Note that a block is open; return False if the end of a block cannot be noted at once. On the fast path."""
-    if _table is None:
+    if (table := _table) is None:
         return not _IS_POSSIBLE
-    _table.begin(key)
+    if end := table.ends.get(key):
+        table.numbers[end] = 0
+    else:
+        table.begin(key)
     return True
 
 
@@ -100,8 +97,8 @@ def end(key: int, open_keys: Iterable[int]) -> None:
     if _table is None and _IS_POSSIBLE:
         with ErrorsOfCode(OSError, ImportError, ValueError):  # no descriptor, no memory, no module mmap
             _table = _Table([key, *open_keys])
-    if _table is not None:
-        _table.end(key)
+    if (table := _table) is not None and (end := table.ends.get(key)) and not table.numbers[end]:
+        table.numbers[end] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def outwait(key: int) -> None:
@@ -160,8 +157,8 @@ def ended(process: str, keys: Iterable[int], text: str) -> set[int]:
         if is_interrupt(error):
             raise
         return set()
-    rows = zip(*[iter(numbers)] * 3, strict=True)
-    open_when_started = {key for key, is_open, end in rows if is_open or began <= _ticks(end)}
+    rows = zip(*[iter(numbers)] * 2, strict=True)
+    open_when_started = {key for key, end in rows if not end or began <= _ticks(end)}
     return set() if is_full else keys - open_when_started
 
 

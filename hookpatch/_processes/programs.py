@@ -47,14 +47,10 @@ def hand_on_no_longer(block: OpenBlock) -> None:
         _write()
 
 
-def hand_on_again(block: OpenBlock) -> bool:
-    """Hand on the only open block; return False if a lock is needed. On the fast path.
-
-    An interrupted call is undone by ``hand_on_no_longer``.
-    """
-    block.is_handed_on = True
-    block.variable = block.variable or _environment.encoded(_text([block]))
-    return not block.variable or _environment.hand_on_first(block.variable)  # empty: no item can be handed on
+def variable_of(block: OpenBlock) -> str | bytes:
+    """Return the value of the environment variable for a single block; empty if no item can be handed on."""
+    block.variable = _environment.encoded(_text([block]))
+    return block.variable
 
 
 def environment(blocks: Iterable[OpenBlock], env: Mapping[str, str] | None) -> dict[str, str]:

@@ -36,7 +36,7 @@ def _make_interpreter(wrapped: Callable[..., Any], instance: Any, args: Any, kwa
 INTERPRETERS: Final[Mapping[str, Wrapper]] = {"_interpreters:create": _make_interpreter}  # of Python 3.13 and newer
 MODULES: Final = {target: target.partition(":")[0] for target in (PROGRAM, *INTERPRETERS, *PROCESSES)}
 
-_OF_PROCESSES: Final = tuple(MODULES[target] for target in PROCESSES)
+_OF_PROCESSES: Final = [f"{package}.process" for package in MULTIPROCESSING]
 
 
 class Listener(NamedTuple):
@@ -62,15 +62,10 @@ def update() -> None:
 
 def update_again() -> bool:
     """Update as ``update`` does, but without a lock; return False if a lock is needed. On the fast path."""
-    if not (_patches.sessions or imports.any_begun(_OF_PROCESSES)):
+    if not (applied or imports.any_begun(*_OF_PROCESSES)):
         return True  # the patch for programs is never begun without a lock
     needed = _needed()
     return _patches.end_again(needed) and _patches.begin_again(needed)
-
-
-def is_quiet() -> bool:
-    """Return True if no patch is applied. Asked on the fast path."""
-    return not _patches.sessions
 
 
 def may_end_again() -> bool:
@@ -192,5 +187,6 @@ _BETWEEN: Final = ("subprocess", "hookpatch._processes", "hookpatch._engine", "h
 _LOOKING: Final = ("hookpatch._inspect", "hookpatch.command", "hookpatch.testing")
 
 _patches: Final = OwnPatches(_patch_of, are_listed=False)
+applied: Final = _patches.sessions  # by target; empty in most blocks
 for _module in MODULES.values():
     imports.listen(_module, lambda _: update())

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from time import time
-from typing import Final, Literal
+from typing import Literal
 from weakref import ref
 
 from hookpatch._bootstrap import environment, imports, interrupts
@@ -30,7 +30,6 @@ from hookpatch._session.span.opening import OpeningSession
 from hookpatch._session.span.state import numbers
 
 interrupts.takers.add(__file__)
-_DISTURBING: Final = (LIBRARY, INTERPRETERS)  # modules that can keep a block off the fast path
 
 
 class SessionAgain(OpeningSession):
@@ -50,7 +49,7 @@ class SessionAgain(OpeningSession):
         if self._state == "open" or not self._is_simple or self._errors:
             return False
         new: tuple[tuple[Patch, Prepared], ...] = ()
-        for request in self._requests:
+        for request in () if self._is_prepared else self._requests:
             if request.patch._prepared is None:
                 if (preparation := prepare(request)) is None:
                     return False
@@ -65,8 +64,9 @@ class SessionAgain(OpeningSession):
                 for patch, preparation in new:
                     note_first(patch, preparation)
                 is_open = self._begin(entrance, hearers)
-                for patch, _ in () if is_open else new:
-                    forget_unused(patch)
+                if not is_open:
+                    for patch, _ in new:
+                        forget_unused(patch)
         except BaseException:
             self.finish(entrance)  # interrupted again: the entry stays, and the next look calls ``finish``
             del fast_path[None]
@@ -82,7 +82,7 @@ class SessionAgain(OpeningSession):
             if is_closed := not _is_disturbed() and entrance in self._entrances and self.may_end_again(hearers):
                 self._state = "closing"
                 for also in self._also:
-                    if also.end_again is None or not also.end_again(self._number):
+                    if not also.end_again(self._number):
                         self._state, is_closed = "open", False
                         break
                 else:
@@ -107,7 +107,7 @@ class SessionAgain(OpeningSession):
         self._state, self._is_fast, self._written = "opening", True, None  # in this order, for ``finish``
         place = 0
         for also in self._also:
-            if also.begin_again is None or not also.begin_again(number):
+            if not also.begin_again(number):
                 return self.end_again(heard_by)
         for request in self._requests:
             preparation: Prepared | None = request.patch._prepared
@@ -127,19 +127,18 @@ class SessionAgain(OpeningSession):
         """Return True if the session was opened on the fast path and not touched since."""
         if not self._is_fast or len(self._entrances) > 1:
             return False
-        number = self._number
         for request in self._requests:
             preparation: Prepared | None = request.patch._prepared
-            if preparation is None or preparation.number != number or (alone := preparation.alone) is None:
+            if preparation is None or preparation.number != self._number:
                 return False
-            if not preparation.site.lies_alone(alone):
+            if (alone := preparation.alone) is None or not preparation.site.lies_alone(alone):
                 return False
         return not heard_by or all(hearer.may_end(self._sites()) for hearer in heard_by)
 
     def end_again(self, heard_by: Sequence[Hearer] = ()) -> Literal[False]:
         """End the opening or session of the fast path, in any state; called again after an interrupt. Return False."""
         for also in self._also:
-            if also.end_again is None or not also.end_again(self._number):
+            if not also.end_again(self._number):
                 interrupts.begin(partial(also.end, self._number))  # the next look does the part with a lock
         self._restore_again(heard_by)
         return False
@@ -157,10 +156,10 @@ class SessionAgain(OpeningSession):
         return self._state == "closed" or (self._is_fast and (self._state != "open" or self.may_end_again()))
 
     def _restore_again(self, heard_by: Sequence[Hearer]) -> None:
-        number, is_kept = self._number, True
+        is_kept = True
         for request in self._requests:  # each alone at a site: the order does not matter
             preparation: Prepared | None = request.patch._prepared
-            if preparation is not None and preparation.number == number and not preparation.end():
+            if preparation is not None and preparation.number == self._number and not preparation.end():
                 is_kept = False
         for hearer in heard_by:
             if not hearer.end(sites := self._sites()):
@@ -173,8 +172,8 @@ class SessionAgain(OpeningSession):
                     forget(request.patch)
         if self._undos:
             self._undos.clear()
-        opened.pop(number, None)
-        self._closed_at = time()
+        opened.pop(self._number, None)
+        self._closed_at, self._is_prepared = time(), is_kept
         self._entrances.clear()
         self._is_fast, self._state = False, "closed"
 
@@ -204,6 +203,6 @@ def _is_disturbed() -> bool:
         return True
     if unheard or announced_late:
         return True
-    if not imports.any_begun(_DISTURBING):
+    if not imports.any_begun(LIBRARY, INTERPRETERS):
         return False
     return (imports.begun(LIBRARY) and not hearers) or (imports.begun(INTERPRETERS) and not is_alone())

@@ -74,6 +74,7 @@ class SessionState:
         self._state = "new"
         self._turns: Final[dict[None, Turn]] = {}  # see ``_turn``
         self._is_simple: Final = bool(requests) and scope == "process" and not count and drift is None
+        self._is_prepared = False  # True after a block on the fast path, if the patches keep what was prepared
         self._is_fast = False  # True while open as the fast path has opened the session
         self._opened_at = self._closed_at = 0.0  # on the fast path
         self._entrances: Final[dict[object, None]] = {}  # in order; the session is open while not empty
