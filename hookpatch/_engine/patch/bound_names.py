@@ -54,8 +54,14 @@ def is_copied(value: Any, module: str, name: str, sources: Collection[tuple[str,
     from_home = rf"\b(?:from|import)\s+(?:{inside}{re.escape(top)}\b)"
     if top != "builtins" and holder is not None and not re.search(from_home, _source_of(holder)):
         return True
-    found = (address for source in sources for address in bound_from(*source, lambda held: held is value))
-    return f"{module}:{name}" in found
+    holding = [(module, name)] if name else []
+    for importer, bound in holding:  # grows
+        for origin in _origins_of(importer, bound):
+            if origin in sources:
+                return True
+            if origin not in holding and _value_of(*origin) is value:
+                holding.append(origin)
+    return False
 
 
 def baked_in(owner: type, name: str, is_old: Callable[[Any], bool]) -> list[str]:
@@ -74,13 +80,34 @@ def _names_from(importer: ModuleType, module: str, name: str) -> Iterator[str]:
     # To parse takes a hundred times as long as to search.
     if not re.search(rf"\bfrom\s+(\.+|[.\w]*\b{module.rpartition('.')[2]})\s+import\b", text):
         return
+    for node in _imports_in(text):
+        if _module_of(node, importer) == module:
+            yield from (alias.asname or name for alias in node.names if alias.name in (name, "*"))
+
+
+def _origins_of(module: str, bound: str) -> Iterator[tuple[str, str]]:
+    """Yield the modules and names from which the source of a module may bind a name."""
+    importer = imports.loaded(module)
+    text = "" if importer is None else _source_of(importer)
+    if importer is None or not re.search(rf"\b{re.escape(bound)}\b|\*", text):
+        return
+    for node in _imports_in(text):
+        for alias in node.names:
+            if (alias.asname or alias.name) in (bound, "*") and (origin := _module_of(node, importer)) is not None:
+                yield origin, bound if alias.name == "*" else alias.name
+
+
+def _value_of(module: str, name: str) -> Any:
+    loaded = imports.loaded(module)
+    return vars(loaded).get(name) if issubclass(type(loaded), ModuleType) else None
+
+
+def _imports_in(text: str) -> list[ast.ImportFrom]:
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and _module_of(node, importer) == module:
-            yield from (alias.asname or name for alias in node.names if alias.name in (name, "*"))
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
 
 
 def _module_of(node: ast.ImportFrom, importer: ModuleType) -> str | None:
