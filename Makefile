@@ -8,7 +8,8 @@ OTHERS := 3.12 3.13 3.14 3.15
 RELEASES := plugins/hookpatch-onnxsim/tests/releases.txt
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 INSTALLED := $(VENV)/.installed
-PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Without compiling: of 25,000 files most are never imported, and Python compiles the others at the first import.
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check install -qq --no-compile
 EXAMPLE := docs/examples/prepare_model
 
 .PHONY: help demo test test-rest test-all check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
@@ -162,10 +163,10 @@ $(INSTALLED): pyproject.toml constraints.txt requirements-dev.txt $(wildcard sta
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("hookpatch needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12")'
 	@echo "installing into $(VENV): torch, transformers, onnx, onnxsim, hookpatch and its plugins (some minutes the first time)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install -qq --constraint constraints.txt --requirement requirements-dev.txt
-	@$(PIP) install -qq --constraint constraints.txt --editable . $(PLUGINS:%=--editable %)
+	@$(INSTALL) --constraint constraints.txt --requirement requirements-dev.txt
+	@$(INSTALL) --constraint constraints.txt --no-build-isolation --editable . $(PLUGINS:%=--editable %)
 	@grep -v '^#' $(RELEASES) | while read -r release; do \
-		$(PIP) install -qq --no-deps --only-binary :all: --upgrade --target "$(VENV)/hookpatch-releases/$${release%%;*}" "$$release" || exit 1; \
+		$(INSTALL) --no-deps --only-binary :all: --upgrade --target "$(VENV)/hookpatch-releases/$${release%%;*}" "$$release" || exit 1; \
 	done
 	@touch $(INSTALLED)
 

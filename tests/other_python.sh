@@ -21,13 +21,15 @@ venv=.venv-$version
 installed=$venv/.installed
 if [ ! -e "$installed" ] || [ -n "$(find pyproject.toml constraints.txt plugins/*/pyproject.toml "$0" -newer "$installed")" ]; then
     "$python" -m venv "$venv"
-    pip="$venv/bin/python -m pip --disable-pip-version-check -qq install --constraint constraints.txt"
+    pip="$venv/bin/python -m pip --disable-pip-version-check -qq install --no-compile --constraint constraints.txt"
     $pip pytest hypothesis cloudpickle build hatchling editables --editable .
     $pip --only-binary :all: numpy onnx onnxsim
     $pip --only-binary :all: onnxruntime 2>/dev/null || echo "onnxruntime has no build for Python $version: what needs it is skipped"
+    set --
     for project in plugins/*/pyproject.toml; do
-        $pip --no-deps --no-build-isolation --editable "${project%/*}"
+        set -- "$@" --editable "${project%/*}"
     done
+    $pip --no-deps --no-build-isolation "$@"
     touch "$installed"
 fi
 log=$venv/pytest.log plugins="plugins/hookpatch-onnxsim plugins/hookpatch-onnx/tests/picture plugins/test_contract.py"

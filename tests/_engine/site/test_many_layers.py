@@ -123,8 +123,8 @@ def test_many_injects_of_one_parameter_end_in_any_order(make_module: MakeModule,
         session.open()
     while open_here:
         assert _is_like(getattr(module, target)(a=object())["a"], open_here[-1][1])
-        for place, (session, value) in enumerate(open_here):
-            (entry,) = session.report()
+        entries = [entry for entry in hookpatch.report() if entry.plugin != "torch"]
+        for place, ((_, value), entry) in enumerate(zip(open_here, entries, strict=True)):
             outer = [given for _, given in open_here[place + 1 :] if not _is_like(given, value)]
             assert str(entry.warnings).count("which lies outside") == len(outer), (place, value, outer)
         session, _ = open_here.pop(random.randrange(len(open_here)))
