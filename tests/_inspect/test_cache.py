@@ -11,6 +11,8 @@ import pytest
 import hookpatch
 from hookpatch._inspect import cache
 
+pytestmark = pytest.mark.once
+
 WriteModule = Callable[[str, str], Path]
 MakeDistribution = Callable[..., Path]
 

@@ -19,6 +19,8 @@ from hookpatch._inspect.rehearsal import Outcome
 from hookpatch._inspect.throwaway import outcomes_of
 from hookpatch._session.ledger import Requested
 
+pytestmark = pytest.mark.once
+
 WriteModule = Callable[[str, str], Path]
 MakeDistribution = Callable[..., Path]
 

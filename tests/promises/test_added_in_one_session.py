@@ -87,7 +87,7 @@ PAIRS: Final = [
     if not (PLACES[place][1].startswith("wrap") and verb in ("edit", "everywhere"))  # an edit lies inside of wrappers
 ]
 CELLS: Final = [
-    pytest.param(*pair, marks=[pytest.mark.ends, pytest.mark.once] if i % 5 else ()) for i, pair in enumerate(PAIRS)
+    pytest.param(*pair, marks=[pytest.mark.ends, pytest.mark.once] if i % 10 else ()) for i, pair in enumerate(PAIRS)
 ]
 
 

@@ -14,6 +14,8 @@ from typing import Final
 import pytest
 from house import DOORS, FILES, HOUSE, PACKAGE, PLUGINS, ROOMS, ROOT, Package, picture
 
+pytestmark = pytest.mark.once
+
 LONG: Final = 300  # lines
 MOST_FILES: Final = 12  # files in a folder, without __init__
 

@@ -155,7 +155,7 @@ def _is_shown(verb: str, answer: list[Any], expected: list[Any], with_x: list[An
 
 
 CELLS: Final = [
-    pytest.param(kind, heir, marks=() if kind in ("function", "staticmethod") else [pytest.mark.ends, pytest.mark.once])
+    pytest.param(kind, heir, marks=() if kind == "function" else [pytest.mark.ends, pytest.mark.once])
     for kind, heir in product(KINDS, HEIRS)
 ]
 

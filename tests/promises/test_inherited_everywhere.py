@@ -110,7 +110,7 @@ def _run(module: Any, order: str, tool: str, reach: Any) -> Iterator[dict[str, A
 
 
 CELLS: Final = [
-    pytest.param(kind, tool, marks=() if tool == "mock" else pytest.mark.ends)
+    pytest.param(kind, tool, marks=() if tool == "mock" else [pytest.mark.ends, pytest.mark.once])
     for kind, tool in product(METHODS, ("mock", "monkeypatch", "by hand"))
 ]
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from environments import Environment
 
+pytestmark = pytest.mark.once
 SHOW = "\nimport hookpatch; print(hookpatch.audit().to_json())\n"
 MINE = "def mine(*args, **options): return 'mine'\n"
 # A module of the program, a module used there, and a patching statement; the findings.
