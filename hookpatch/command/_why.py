@@ -53,10 +53,13 @@ def why(
             try:
                 import_module(name)
             except Exception as error:  # the module's code may raise any error
-                near = nearly(name) if isinstance(error, ModuleNotFoundError) else ""
                 problem = f"{name} cannot be imported: {type(error).__name__}: {error}"
                 problem = f"{problem}; run this command with the Python of the program"
-                raise SettingError("hookpatch why", near or problem) from error
+                if isinstance(error, ModuleNotFoundError):
+                    beside = "for a module beside a program's script, call hookpatch.why() in the program"
+                    near = nearly(name)  # a question
+                    problem = f"{near} {beside}" if near else f"{problem}; {beside}"
+                raise SettingError("hookpatch why", problem) from error
         reports = [layers_of(target) for target in targets]
     if json:
         print_json({"slots": [report.to_dict() for report in reports]})

@@ -346,7 +346,11 @@ def test_program_may_have_an_option_of_the_same_name(home: Environment) -> None:
     ("address", "problem"),
     [
         ("loud", "'loud' is a plugin, and no address; 'hookpatch plan loud' prints its targets"),
-        ("emial.mime:text", "there is no module emial; did you mean 'email'?"),
+        (
+            "emial.mime:text",
+            "there is no module emial; did you mean 'email'? for a module beside a program's script, call "
+            "hookpatch.why() in the program",
+        ),
     ],
 )
 def test_address_of_why_that_is_a_plugin_or_misspelt_is_one_line(home: Environment, address: str, problem: str) -> None:
