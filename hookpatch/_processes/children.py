@@ -22,7 +22,7 @@ from hookpatch._bootstrap.stderr import of_this_process, refusal, write_line
 from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._processes import liveness, programs, starts
 from hookpatch._processes.payload import Item, NotCarried, OpenBlock, Payload, key_of, piece, unpacked
-from hookpatch._processes.starts import INTERPRETERS, MODULES, PROCESSES, PROGRAM, Launch, Listener, applied
+from hookpatch._processes.starts import INTERPRETERS, MODULES, PROCESSES, PROGRAM, Launch, Listener
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.lifecycle import Policy
 from hookpatch._session.load import load, load_drift, switched_on
@@ -104,13 +104,13 @@ def carry_again(payload: Payload, number: int) -> bool:
 def carry_again_no_longer(number: int) -> bool:
     """Undo ``carry_again``, interrupted or not; return False if a lock is needed. On the fast path."""
     block = _open.get(number)
-    if block is None or len(_open) > 1 or (applied and not starts.may_end_again()):
+    if block is None or len(_open) > 1 or (starts.applied and not starts.may_end_again()):
         return False
     if block.variable and not environment.hand_on_no_longer():
         return False
     liveness.end(block.key, ())
     del _open[number]
-    return not applied or starts.update_again()
+    return not starts.applied or starts.update_again()
 
 
 def carried(payload: Payload) -> SessionPart:
