@@ -49,6 +49,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in set(sys.modules) - before:
         if str(site) in str(getattr(sys.modules[name], "__file__", "")):
             del sys.modules[name]
+    for path in [path for path in sys.path_importer_cache if path.startswith(str(site))]:
+        del sys.path_importer_cache[path]  # each invalidation goes through all folders that were ever searched
 
 
 @pytest.fixture

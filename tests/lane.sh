@@ -1,12 +1,15 @@
 #!/bin/sh
 # One of the lanes of `make test-rest`, which runs two at a time: the tests that `make test` leaves out. The output goes to
 # a log file; its end is shown when the lane is over.
-# usage: sh tests/lane.sh .venv long|models|plugins|3.12|3.12-ends
+# usage: sh tests/lane.sh .venv check|long|models|plugins|3.12|3.15-ends
 set -u
 venv=$1 lane=$2 log=$1/$2.log
 echo "the lane $lane begins"
 pytest="$venv/bin/python -m pytest -p no:cacheprovider"
 case $lane in
+check)
+    make check
+    ;;
 long)
     find tests -name 'test_*.py' | sort |
         STRESS_SECONDS=30 xargs -n 12 sh tests/some_files.sh "$venv" "ends and not (model or launcher)"
@@ -21,7 +24,7 @@ plugins)
     sh tests/other_python.sh "${lane%-ends}" ends
     ;;
 *)
-    sh tests/other_python.sh "$lane"
+    sh tests/other_python.sh "$lane" third
     ;;
 esac >"$log" 2>&1
 failed=$?
