@@ -414,6 +414,7 @@ def test_command_imports_and_tells(environment: Environment) -> None:
     text = command(environment, "why", "vendor:speak", HOOKPATCH_PLUGINS="loud").stdout.splitlines()
     assert text[:2] == ["vendor:speak", "  wrap by plugin 'loud' from loud-dist 1.0, session 1"]
     nowhere = "ModuleNotFoundError: No module named 'nowhere'; run this command with the Python of the program"
+    nowhere += "; for a module beside a program's script, call hookpatch.why() in the program"
     for address, message in (
         ("nowhere:x", f"hookpatch why: nowhere cannot be imported: {nowhere} [hookpatch explain SettingError]"),
         (
