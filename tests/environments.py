@@ -7,14 +7,13 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import textwrap
 import venv
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+_rest: list[Path] = []  # the folder of the first environment with links to all packages but hookpatch, for all others
 PROJECTS = (ROOT, *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml")))
 
 
@@ -22,16 +21,6 @@ def build(project: Path, out: Path, *kinds: str) -> None:
     """Build distributions of a project with the tools of this environment."""
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), *kinds, str(project)]
     subprocess.run(command, check=True, capture_output=True, text=True)
-
-
-@cache
-def _other_packages() -> tempfile.TemporaryDirectory[str]:
-    """A folder, shared by all environments, with links to what the environment of the tests has beside hookpatch."""
-    folder = tempfile.TemporaryDirectory()
-    for entry in Path(sysconfig.get_path("purelib")).iterdir():
-        if "hookpatch" not in entry.name:
-            Path(folder.name, entry.name).symlink_to(entry)
-    return folder
 
 
 class Environment:
@@ -43,7 +32,14 @@ class Environment:
         self.python = folder / "bin" / "python"
         (self.site_packages,) = folder.glob("lib/python3*/site-packages")
         packages = folder / "rest"
-        packages.symlink_to(_other_packages().name)
+        if _rest and _rest[0].is_dir():
+            packages.symlink_to(_rest[0])
+        else:
+            packages.mkdir()
+            for entry in Path(sysconfig.get_path("purelib")).iterdir():
+                if "hookpatch" not in entry.name:
+                    (packages / entry.name).symlink_to(entry)
+            _rest[:] = [packages]
         # A path line, after hookpatch.pth in the alphabet: site reads the line after hookpatch.pth.
         (self.site_packages / "zz_rest.pth").write_text(f"{packages}\n")
         releases = Path(sys.prefix, "hookpatch-releases")  # installed by the fixture fresh_process, or by `make`
