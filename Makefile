@@ -29,8 +29,8 @@ test: $(INSTALLED) ## what catches most, on this Python; six minutes
 	@find tests plugins/test_contract.py plugins/test_public_names.py plugins/hookpatch-example-printer plugins/hookpatch-gallery \
 		-name 'test_*.py' | sort | xargs -n 12 -P 2 sh tests/some_files.sh $(VENV) "not (ends or model or launcher)"
 
-# Three lanes at a time, since tests wait for child processes; the longest first. Between the oldest and the newest Python
-# each file of tests runs on one more; `make test-pythons` runs all on each.
+# Three lanes at a time, since tests wait for child processes; the longest first. The newest Python runs the long tests of a
+# third of the files, 3.12, 3.13 and 3.14 a third of the files each; `make test-pythons` runs all files on each.
 test-rest: $(INSTALLED) ## checks, long tests, other Pythons; an hour
 	@printf '%s\n' 3.15-ends models long plugins check 3.14 3.13 3.12 | xargs -n 1 -P 3 sh tests/lane.sh $(VENV)
 
