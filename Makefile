@@ -8,9 +8,10 @@ OTHERS := 3.12 3.13 3.14 3.15
 RELEASES := plugins/hookpatch-onnxsim/tests/releases.txt
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 INSTALLED := $(VENV)/.installed
-# Without compiling: of 25,000 files most are never imported, and Python compiles the others at the first import.
-INSTALL := $(BIN)/python -m pip --disable-pip-version-check install -qq --no-compile
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check install -qq
 EXAMPLE := docs/examples/prepare_model
+# In containers PYTHONDONTWRITEBYTECODE is often set: each process of a test would compile hookpatch, 0.3 s.
+COMPILED := hookpatch $(wildcard plugins/*/hookpatch_*)
 
 .PHONY: help demo test test-rest test-all check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
 	interrupts silent launchers bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore bench-wild bench-audit bench-audit-cost bench-adopt pictures docs \
@@ -169,6 +170,7 @@ $(INSTALLED): pyproject.toml constraints.txt requirements-dev.txt $(wildcard sta
 	@grep -v '^#' $(RELEASES) | while read -r release; do \
 		$(INSTALL) --no-deps --only-binary :all: --upgrade --target "$(VENV)/hookpatch-releases/$${release%%;*}" "$$release" || exit 1; \
 	done
+	@$(BIN)/python -m compileall -q $(COMPILED)
 	@touch $(INSTALLED)
 
 # plugins/README.md, from what the plugins declare; a test tells when it is not up to date.
