@@ -1,5 +1,5 @@
 #!/bin/sh
-# One of the lanes of `make test-rest`, which runs two at a time: the tests that `make test` leaves out. The output goes to
+# One of the lanes of `make test-rest`, which runs three at a time: the tests that `make test` leaves out. The output goes to
 # a log file; its end is shown when the lane is over.
 # usage: sh tests/lane.sh .venv check|long|models|plugins|3.12|3.15-ends
 set -u

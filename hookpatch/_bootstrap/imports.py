@@ -128,10 +128,7 @@ class Watch:
             return False
         is_missing = not (_watches or _holds)  # without a search through the list
         self._arrival = arrival
-        if name in _watches:
-            _watches[name][self] = None
-        else:
-            _watches[name] = {self: None}
+        _watches.setdefault(name, {})[self] = None
         if is_missing or _Finder not in sys.meta_path:
             sys.meta_path.insert(0, _Finder)
         return True

@@ -82,12 +82,9 @@ def begin(key: int) -> None:
 
 def begin_again(key: int) -> bool:
     """Note that a block is open; return False if the end of a block cannot be noted at once. On the fast path."""
-    if (table := _table) is None:
+    if _table is None:
         return not _IS_POSSIBLE
-    if end := table.ends.get(key):
-        table.numbers[end] = 0
-    else:
-        table.begin(key)
+    _table.begin(key)
     return True
 
 

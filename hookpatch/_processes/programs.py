@@ -48,7 +48,7 @@ def hand_on_no_longer(block: OpenBlock) -> None:
 
 
 def variable_of(block: OpenBlock) -> str | bytes:
-    """Return the value of the environment variable for a single block; empty if no item can be handed on."""
+    """Return and keep the value of the environment variable for a single block; empty if no item can be handed on."""
     block.variable = _environment.encoded(_text([block]))
     return block.variable
 

@@ -36,7 +36,7 @@ def _make_interpreter(wrapped: Callable[..., Any], instance: Any, args: Any, kwa
 INTERPRETERS: Final[Mapping[str, Wrapper]] = {"_interpreters:create": _make_interpreter}  # of Python 3.13 and newer
 MODULES: Final = {target: target.partition(":")[0] for target in (PROGRAM, *INTERPRETERS, *PROCESSES)}
 
-_OF_PROCESSES: Final = [f"{package}.process" for package in MULTIPROCESSING]
+_OF_PROCESSES: Final = tuple(MODULES[target] for target in PROCESSES)
 
 
 class Listener(NamedTuple):

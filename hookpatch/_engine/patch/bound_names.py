@@ -88,10 +88,9 @@ def _names_from(importer: ModuleType, module: str, name: str) -> Iterator[str]:
 def _origins_of(module: str, bound: str) -> Iterator[tuple[str, str]]:
     """Yield the modules and names from which the source of a module may bind a name."""
     importer = imports.loaded(module)
-    text = "" if importer is None else _source_of(importer)
-    if importer is None or not re.search(rf"\b{re.escape(bound)}\b|\*", text):
+    if importer is None:
         return
-    for node in _imports_in(text):
+    for node in _imports_in(_source_of(importer)):
         for alias in node.names:
             if (alias.asname or alias.name) in (bound, "*") and (origin := _module_of(node, importer)) is not None:
                 yield origin, bound if alias.name == "*" else alias.name
