@@ -33,7 +33,7 @@ test: $(INSTALLED) ## what catches most, on this Python; six minutes
 # Three lanes at a time, since tests wait for child processes; the longest first. The newest Python runs the long tests of a
 # third of the files, 3.12, 3.13 and 3.14 a third of the files each; `make test-pythons` runs all files on each.
 test-rest: $(INSTALLED) ## checks, long tests, other Pythons; an hour
-	@printf '%s\n' 3.15-ends models long plugins check 3.14 3.13 3.12 | xargs -n 1 -P 3 sh tests/lane.sh $(VENV)
+	@printf '%s\n' 3.15-ends models long launchers plugins check 3.14 3.13 3.12 | xargs -n 1 -P 3 sh tests/lane.sh $(VENV)
 
 test-all: test test-rest ## all tests; a third of the files on 3.12 to 3.14
 
@@ -165,7 +165,8 @@ $(INSTALLED): pyproject.toml constraints.txt requirements-dev.txt $(wildcard sta
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("hookpatch needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12")'
 	@echo "installing into $(VENV): torch, transformers, onnx, onnxsim, hookpatch and its plugins (some minutes the first time)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(INSTALL) --constraint constraints.txt --requirement requirements-dev.txt
+	@$(INSTALL) --constraint constraints.txt --requirement requirements-dev.txt --no-compile
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # on all cores; pip takes one. Some packages have files for Python 2
 	@$(INSTALL) --constraint constraints.txt --no-build-isolation --editable . $(PLUGINS:%=--editable %)
 	@grep -v '^#' $(RELEASES) | while read -r release; do \
 		$(INSTALL) --no-deps --only-binary :all: --upgrade --target "$(VENV)/hookpatch-releases/$${release%%;*}" "$$release" || exit 1; \

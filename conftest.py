@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,9 @@ import pytest
 from environments import PROJECTS, ROOT, Environment, build
 
 from hookpatch.testing import pristine
+
+# torch's threads wait for each other in loops: beside two other processes on two cores a step took four times as long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A source distribution has the core's tests alone; what looks at the rest of the repository is left out there.
 IN_REPOSITORY = (ROOT / "plugins").is_dir()
