@@ -22,7 +22,7 @@ from hookpatch._bootstrap.interrupts import Begun, Operation, Turn, begin, end, 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, KeysView, Mapping, Sequence
     from importlib.machinery import ModuleSpec
     from types import FrameType, ModuleType
     from typing import Any, Final, TypeAlias
@@ -56,6 +56,7 @@ _tails: tuple[str, ...] = ()
 _parts: tuple[tuple[str, ...], frozenset[str], tuple[slice, ...], int] | None = None  # see ``_indexed``
 _MANY: Final = 8  # parts, from which on an index is faster
 _LONGEST: Final = 200  # letters of a name that are looked up in an index
+begun_names: Final[KeysView[str]] = sys.modules.keys()  # of all modules whose import has begun; faster than ``begun``
 unheard: Final[dict[Watch, None]] = {}  # watches of a missing module, until the first import is noticed
 announced_late: Final[set[tuple[int, str]]] = set()  # thread and module: at this moment, long after the import
 _holds: Final[dict[object, None]] = {}  # the holders that keep the finder in place
@@ -249,12 +250,6 @@ def loaded(module: str) -> ModuleType | None:
 def module_named(module: str) -> ModuleType | None:
     """Return a module, half imported or not; None before the begin of the import."""
     return sys.modules.get(module)
-
-
-def any_begun(first: str, second: str, third: str = "") -> bool:
-    """Return True if the import of one of these modules has begun. Faster than ``begun``; takes no patterns."""
-    imported = sys.modules
-    return first in imported or second in imported or third in imported
 
 
 def begun(module: str) -> bool:

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any, Final, NamedTuple
 
 from hookpatch._bootstrap import environment, imports
+from hookpatch._bootstrap.imports import begun_names
 from hookpatch._bootstrap.program import MULTIPROCESSING, SITECUSTOMIZE, has_startup_file
 from hookpatch._engine.patch.patch import Wrapper, wrap
 from hookpatch._session.ledger import Requested
@@ -62,7 +63,7 @@ def update() -> None:
 
 def update_again() -> bool:
     """Update as ``update`` does, but without a lock; return False if a lock is needed. On the fast path."""
-    if not (applied or imports.any_begun(*_OF_PROCESSES)):
+    if not applied and begun_names.isdisjoint(_OF_PROCESSES):
         return True  # the patch for programs is never begun without a lock
     needed = _needed()
     return _patches.end_again(needed) and _patches.begin_again(needed)

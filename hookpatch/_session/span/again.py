@@ -13,7 +13,7 @@ from typing import Literal
 from weakref import ref
 
 from hookpatch._bootstrap import environment, imports, interrupts
-from hookpatch._bootstrap.imports import announced_late, unheard
+from hookpatch._bootstrap.imports import announced_late, begun_names, unheard
 from hookpatch._bootstrap.interpreters import MODULE as INTERPRETERS
 from hookpatch._bootstrap.interpreters import is_alone
 from hookpatch._bootstrap.interrupts import Turn, fast_path, held, operations
@@ -203,6 +203,6 @@ def _is_disturbed() -> bool:
         return True
     if unheard or announced_late:
         return True
-    if not imports.any_begun(LIBRARY, INTERPRETERS):
+    if LIBRARY not in begun_names and INTERPRETERS not in begun_names:
         return False
     return (imports.begun(LIBRARY) and not hearers) or (imports.begun(INTERPRETERS) and not is_alone())
