@@ -28,14 +28,16 @@ demo: $(INSTALLED) ## the main job on a real model; SMALL=1 takes a minute
 # tests, too, and took eight times as long with all files in one process. Without hookpatch-onnxsim's tests: it imports torch.
 test: $(INSTALLED) ## what catches most, on this Python; six minutes
 	@find tests plugins/test_contract.py plugins/test_public_names.py plugins/hookpatch-example-printer plugins/hookpatch-gallery \
-		-name 'test_*.py' | sort | xargs -n 12 -P 2 sh tests/some_files.sh $(VENV) "not (ends or model or launcher)"
+		-name 'test_*.py' | sort | xargs -n 12 -P 2 sh tests/part.sh $(VENV) quick
 
-# Three lanes at a time, since tests wait for child processes; the longest first. The newest Python runs the long tests of a
-# third of the files, 3.12, 3.13 and 3.14 a third of the files each; `make test-pythons` runs all files on each.
+# Three parts at a time, since tests wait for child processes. Each file runs on one other Python, and on the next one if TURN
+# is one more; `make test-pythons` runs all files on each. DEADLINE: see tests/part.sh.
+test-rest: export TURN ?= 0
 test-rest: $(INSTALLED) ## checks, long tests, other Pythons; an hour
-	@printf '%s\n' 3.15-ends models long launchers plugins check 3.14 3.13 3.12 | xargs -n 1 -P 3 sh tests/lane.sh $(VENV)
+	@printf '%s\n' $(OTHERS) | xargs -n 1 -P 2 sh tests/environment.sh
+	@sh tests/parts.sh rest $(OTHERS) | xargs -r -L 1 -P 3 sh tests/part.sh
 
-test-all: test test-rest ## all tests; a third of the files on 3.12 to 3.14
+test-all: test test-rest ## all tests; a fourth of the files on each other Python
 
 # mypy reads all code, pyright the public API as its users write it, and whether all of that is typed.
 # pyright looks for packages with the first `python` of PATH, whichever one it was installed into.
@@ -49,7 +51,9 @@ check: $(INSTALLED) ## ruff, mypy and pyright
 
 # The core's tests on the other Pythons of this machine; a Python that is not there is said to be missing.
 test-pythons: $(INSTALLED) ## the core's tests on the other Pythons
-	@for version in $(OTHERS); do sh tests/other_python.sh $$version || exit 1; done
+	@for version in $(OTHERS); do \
+		sh tests/environment.sh $$version && sh tests/parts.sh all $$version | xargs -r -L 1 -P 2 sh tests/part.sh || exit 1; \
+	done
 
 # A distribution is what is built from its sdist: so that has all that is needed. An old one would be tried along.
 dist: $(INSTALLED) ## sdist and wheel of hookpatch and each plugin
