@@ -25,7 +25,8 @@ marked launcher | parts 1 .venv launchers # one takes minutes
 {
     marked ends | parts 3 .venv long # test_exact.py has 8,078 tests: beside them a look at all objects takes four times as long
     marked model | parts 3 .venv models
-    find plugins docs/examples -name 'test_*.py' | sort | parts 12 .venv plugins
+    find plugins -name 'test_*.py' | sort | parts 12 .venv plugins
+    echo .venv plugins docs/examples
     place=0
     for version in "$@"; do
         if [ -e ".venv-$version" ]; then # made by tests/environment.sh, if that Python is on this machine
