@@ -21,12 +21,11 @@ if [ "$kind" = all ]; then
     exit
 fi
 echo .venv check
+echo .venv plugins plugins docs/examples # half an hour; in one process, as some import what others must not be seen to import
 marked launcher | parts 1 .venv launchers # one takes minutes
 {
     marked ends | parts 3 .venv long # test_exact.py has 8,078 tests: beside them a look at all objects takes four times as long
     marked model | parts 3 .venv models
-    find plugins -name 'test_*.py' | sort | parts 12 .venv plugins
-    echo .venv plugins docs/examples
     place=0
     for version in "$@"; do
         if [ -e ".venv-$version" ]; then # made by tests/environment.sh, if that Python is on this machine
