@@ -22,6 +22,7 @@ from hookpatch.command import app
 from hookpatch.errors import HookpatchError
 
 pytestmark = pytest.mark.model
+pytest.importorskip("accelerate")  # transformers imports it in a test, and it boto3, which adds finders
 
 Write = Callable[[str, str], Path]
 
