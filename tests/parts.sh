@@ -3,6 +3,7 @@
 # usage: sh tests/parts.sh rest VERSION...
 #   the checks, and what `make test` leaves out on this Python; then a fourth of the files on each of the other Pythons, with
 #   the long tests of a third of these. TURN, a number, chooses other files for a Python, and another part to begin with.
+# Long tests go by three files: beside the 8,078 of test_exact.py a look at all objects takes four times as long.
 # usage: sh tests/parts.sh all VERSION
 #   all tests of the core on another Python, and those of the plugins that need no torch
 set -eu
@@ -16,7 +17,7 @@ plugins="plugins/hookpatch-onnxsim plugins/hookpatch-onnx/tests/picture plugins/
 if [ "$kind" = all ]; then
     [ -e ".venv-$1" ] || exit 0
     files | parts 12 ".venv-$1" quick
-    files | parts 12 ".venv-$1" long
+    marked ends | parts 3 ".venv-$1" long
     echo ".venv-$1" plugins "$plugins"
     exit
 fi
@@ -24,13 +25,13 @@ echo .venv check
 echo .venv plugins plugins docs/examples # half an hour; in one process, as some import what others must not be seen to import
 marked launcher | parts 1 .venv launchers # one takes minutes
 {
-    marked ends | parts 3 .venv long # test_exact.py has 8,078 tests: beside them a look at all objects takes four times as long
+    marked ends | parts 3 .venv long
     marked model | parts 3 .venv models
     place=0
     for version in "$@"; do
         if [ -e ".venv-$version" ]; then # made by tests/environment.sh, if that Python is on this machine
             files | every $# $place | parts 12 ".venv-$version" quick
-            files | every $(($# * 3)) $place | parts 12 ".venv-$version" long
+            files | every $(($# * 3)) $place | parts 3 ".venv-$version" long
             [ $(((place + turn) % $#)) != 0 ] || echo ".venv-$version" plugins "$plugins"
         fi
         place=$((place + 1))
