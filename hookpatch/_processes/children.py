@@ -11,7 +11,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping, Set
 from functools import partial
-from types import ModuleType
+from types import MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
 from hookpatch._bootstrap import environment, imports
@@ -115,7 +115,8 @@ def carry_again_no_longer(number: int) -> bool:
 
 def carried(payload: Payload) -> SessionPart:
     """Return the functions that hand a payload on as long as a session is open."""
-    return SessionPart(partial(carry, payload), carry_no_longer, partial(carry_again, payload), carry_again_no_longer)
+    begin_again = MethodType(carry_again, payload)  # not partial: a call of C code takes longer
+    return SessionPart(partial(carry, payload), carry_no_longer, begin_again, carry_again_no_longer)
 
 
 def blocks_of_thread() -> list[OpenBlock]:

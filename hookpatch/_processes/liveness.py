@@ -82,9 +82,12 @@ def begin(key: int) -> None:
 
 def begin_again(key: int) -> bool:
     """Note that a block is open; return False if the end of a block cannot be noted at once. On the fast path."""
-    if _table is None:
+    if (table := _table) is None:
         return not _IS_POSSIBLE
-    _table.begin(key)
+    if end := table.ends.get(key):
+        table.numbers[end] = 0
+    else:
+        table.begin(key)
     return True
 
 
@@ -94,8 +97,10 @@ def end(key: int, open_keys: Iterable[int]) -> None:
     if _table is None and _IS_POSSIBLE:
         with ErrorsOfCode(OSError, ImportError, ValueError):  # no descriptor, no memory, no module mmap
             _table = _Table([key, *open_keys])
-    if (table := _table) is not None and (end := table.ends.get(key)) and not table.numbers[end]:
-        table.numbers[end] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    if (table := _table) is not None:
+        end = table.ends.get(key)
+        if end and not table.numbers[end]:
+            table.numbers[end] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def outwait(key: int) -> None:

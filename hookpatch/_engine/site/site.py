@@ -44,12 +44,14 @@ class Alone:
     """The only layer of a site, with all values that the site needs to apply the layer again.
 
     Attributes:
-        layers: the site's list of the layer; None while the layer is not applied.
+        is_applied: True from the beginning of ``lay_again`` to the end of ``lift_again``.
+        layers: the site's list of layers while the layer is applied.
+        stamp: noted by the site as long as the state of the slot is as ``lay_again`` and ``lift_again`` leave it.
     """
 
     __slots__ = (
-        *("call", "cell", "code", "function", "layer", "layers", "link", "names", "off", "own", "references"),
-        *("stand_in", "stand_ins", "value", "written"),
+        *("call", "cell", "code", "function", "is_applied", "layer", "layers", "link", "names", "off", "own"),
+        *("references", "stamp", "stand_in", "stand_ins", "value", "written"),
     )
 
     def __init__(self, layer: Layer, slot: Slot, own: Any, stand_in: StandIn | None) -> None:
@@ -58,7 +60,9 @@ class Alone:
         self.own: Final = own
         self.stand_in: Final = stand_in
         self.stand_ins: Final = () if stand_in is None else (stand_in,)
-        self.layers: list[Layer] | None = None
+        self.is_applied = False
+        self.layers: Final = [layer]
+        self.stamp: Final = object()
         self.cell: Final[Any] = None if stand_in is None else stand_in.link
         cell: Any = self.cell
         self.value: Any = layer.patch.change if stand_in is None else stand_in.value
@@ -91,6 +95,7 @@ class Site:
             "_lazy",
             "_retired",
             "_spare",
+            "_stamp",
             "_stand_ins",
             "_state",
         ),
@@ -105,6 +110,7 @@ class Site:
         self._stand_ins: Sequence[StandIn] = ()  # in the slot, for each run of call layers
         self._retired: Sequence[ReferenceType[StandIn]] = ()  # no longer in the slot, but held by foreign code
         self._spare: StandIn | None = None  # of a site without layers: the last stand-in, to be used again
+        self._stamp: object = None  # of the last layer of ``lay_again``; None after any change but ``lift_again``
         self._has_left_out = False
         self._is_stale = False
         self._ending: Ending = "restored"
@@ -234,26 +240,25 @@ class Site:
 
     def lay_again(self, alone: Alone) -> bool:
         """Apply a layer here again; change nothing and return False if the site is not as before. On the fast path."""
-        state, stand_in = self._state, alone.stand_in
+        layer, own, state, stand_in = alone.layer, alone.own, self._state, alone.stand_in
         slot: Any = self.slot
-        if self._layers or self._retired or self._unfinished is not None:
-            return False
         if KNOWS_LAZY and is_imported_lazily(slot.name):
             return False
-        layer = alone.layer
-        if stand_in is not None:
-            if sys.getrefcount(alone.value) != alone.references:
+        if stand_in is not None and sys.getrefcount(alone.value) != alone.references:
+            return False
+        if self._stamp is not alone.stamp:
+            if self._layers or self._retired or self._unfinished is not None:
                 return False
-            alone.layers = stand_in.layers = layers = [layer]
+            state.original = state.base = state.value = own
+            state.writing, state.written = None, alone.written
+            state.is_covered = state.may_come_back = False
+            self._ending, self._stamp = "restored", alone.stamp
+        alone.is_applied = True
+        if stand_in is not None:
+            stand_in.layers = alone.layers
             alone.cell.cell_contents = alone.link
-        else:
-            alone.layers = layers = [layer]
         self._stand_ins = alone.stand_ins
         layer.ended, layer.call = False, alone.call
-        own = alone.own
-        state.original = state.base = state.value = own
-        state.writing, state.written = None, alone.written
-        state.is_covered = state.may_come_back = False
         if reading:
             began(state)
         originals[slot.key] = state
@@ -261,20 +266,15 @@ class Site:
             self.lift_again(alone)
             return False
         state.value = state.wanted = alone.value
-        self._layers = layers
+        self._layers = alone.layers
         return True
 
     def lies_alone(self, alone: Alone) -> bool:
         """Return True if a layer was not touched since ``lay_again``. Asked on the fast path."""
-        state = self._state
         slot: Any = self.slot
-        return (
-            self._layers is alone.layers
-            and state.value is alone.value
-            and alone.names.get(slot.name) is alone.value
-            and alone.function.__code__ is alone.code
-            and not (self._retired or self._unfinished is not None or state.may_come_back)
-        )
+        if self._stamp is not alone.stamp or alone.names.get(slot.name) is not alone.value:
+            return False
+        return alone.function.__code__ is alone.code
 
     def lift_again(self, alone: Alone) -> bool:
         """Undo ``lay_again``; return False if other code holds the layer's wrapper. Called on the fast path."""
@@ -286,9 +286,9 @@ class Site:
             alone.cell.cell_contents = alone.off
         slot.exchange(alone.names, alone.value, own)
         state.value = state.wanted = own
-        self._layers, self._stand_ins, self._ending = [], (), "restored"
+        self._layers, self._stand_ins = [], ()
         originals.pop(slot.key, None)
-        alone.layers = None
+        alone.is_applied = False
         if stand_in is None or sys.getrefcount(alone.value) == alone.references:
             return True
         stand_in.point(())
@@ -370,6 +370,7 @@ class Site:
                 self._write_value(self._state.wanted, self._layers)
 
     def _read_original(self) -> None:
+        self._stamp = None  # first: an interrupted read leaves another state
         self._state.read_original()
         self._stand_ins = ()
 
@@ -435,6 +436,7 @@ class Site:
 
     def _commit(self, layers: _Layers, new_state: NewState, note: Callable[[], None]) -> list[Callable[[], None]]:
         """Write and note the new state; return the warnings to make when no lock is held."""
+        self._stamp = None
         self._unfinished = layers, new_state, note  # before the first act: after an interrupt the next thread goes on
         try:
             self._lay(layers, new_state)
@@ -530,6 +532,7 @@ class Site:
         return resting
 
     def _write_value(self, value: Any, layers: Sequence[Layer], adding: bool = False) -> None:
+        self._stamp = None
         before = self._state.value
         self._state.write(value, layers, adding)
         if self._lazy and not adding:

@@ -157,12 +157,13 @@ class AttributeSlot:
 
         ``names``: the ``__dict__`` of the owner, which the owner need not be asked for each time.
         """
-        if names.get(self.name) is not before:
+        name = self.name
+        if names.get(name) is not before:
             return False
         if type(names) is dict:
-            names[self.name] = value  # as setattr does for a module
+            names[name] = value  # as setattr does for a module
         else:
-            setattr(self.owner, self.name, value)
+            setattr(self.owner, name, value)
         return True
 
     def delete(self) -> None:

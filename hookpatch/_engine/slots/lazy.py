@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.imports import begun_names
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import ABSENT, Slot
 
@@ -49,8 +50,9 @@ def lazy_names(slot: Slot) -> Sequence[AttributeSlot]:
 
 def is_imported_lazily(name: str) -> bool:
     """Return True if a module may have a lazy name for a value of this name. Takes no lock."""
-    _search_new_modules()
-    return bool(_names and _names.get(name))
+    if len(begun_names) != _module_count:
+        _search_new_modules()
+    return bool(_names.get(name))
 
 
 def follow(names: Iterable[AttributeSlot], before: Any, value: Any) -> None:
@@ -62,7 +64,7 @@ def follow(names: Iterable[AttributeSlot], before: Any, value: Any) -> None:
 
 def _search_new_modules() -> None:
     global _module_ids, _module_count
-    count = imports.count()
+    count = len(begun_names)
     if count == _module_count:
         return  # the usual case; lazy imports of a reloaded module are missed
     modules = imports.modules()

@@ -80,8 +80,6 @@ class Prepared:
             return False
         if self._class is not None and not self._is_of_its_class():
             return False
-        if self.is_first and not claims(self.site):
-            return False
         alone: Any = self.alone  # not None, as ``_suits``
         watch: Any = self.watch
         self.number, self._session = number, session
@@ -98,6 +96,8 @@ class Prepared:
         if not self._is_plain or (alone := self.alone or self._make_alone(request)) is None:
             return False
         if alone.layer.plugin != request.plugin or alone.layer.distribution != request.distribution:
+            return False
+        if self.is_first and not claims(self.site):
             return False
         self._request = request
         return True
@@ -122,7 +122,7 @@ class Prepared:
         alone, watch = self.alone, self.watch
         if watch is not None:
             watch.end_again()
-        if alone is not None and alone.layers is not None and not self.site.lift_again(alone):
+        if alone is not None and alone.is_applied and not self.site.lift_again(alone):
             self.alone = self._request = None  # foreign code holds the wrapper, which passes calls through for ever
         if self.is_first:
             self._forget_first()

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from time import time
-from typing import Literal
+from typing import Final, Literal
 from weakref import ref
 
-from hookpatch._bootstrap import environment, imports, interrupts
+from hookpatch._bootstrap import environment, interrupts
 from hookpatch._bootstrap.imports import announced_late, begun_names, unheard
 from hookpatch._bootstrap.interpreters import MODULE as INTERPRETERS
 from hookpatch._bootstrap.interpreters import is_alone
@@ -46,20 +46,13 @@ class SessionAgain(OpeningSession):
 
         No lock is taken, no lifecycle and no entry is made: ``make_entries`` makes both on demand.
         """
-        if self._state == "open" or not self._is_simple or self._errors:
+        if (new := () if self._is_prepared else self._prepare()) is None:
             return False
-        new: tuple[tuple[Patch, Prepared], ...] = ()
-        for request in () if self._is_prepared else self._requests:
-            if request.patch._prepared is None:
-                if (preparation := prepare(request)) is None:
-                    return False
-                new = *new, (request.patch, preparation)
         # The frame is in no variable: a frame holding itself would keep an interrupted call alive.
         if fast_path.setdefault(None, (sys._getframe(), self, entrance))[0] is not sys._getframe():
             return False
         is_open = False
         try:
-            # Asked again on the fast path: another thread may have opened the session since.
             if self._state != "open" and not _is_disturbed() and environment.enables_blocks():
                 for patch, preparation in new:
                     note_first(patch, preparation)
@@ -73,6 +66,18 @@ class SessionAgain(OpeningSession):
             raise
         del fast_path[None]
         return is_open
+
+    def _prepare(self) -> tuple[tuple[Patch, Prepared], ...] | None:
+        """Return the patches prepared now; None if the session, or a patch, needs a lock."""
+        if self._state == "open" or not self._is_simple or self._errors:
+            return None
+        new: tuple[tuple[Patch, Prepared], ...] = ()
+        for request in self._requests:
+            if request.patch._prepared is None:
+                if (preparation := prepare(request)) is None:
+                    return None
+                new = *new, (request.patch, preparation)
+        return new
 
     def _leave_again(self, entrance: object) -> bool:
         """Close a session opened on the fast path; return False if the session was touched since."""
@@ -114,8 +119,10 @@ class SessionAgain(OpeningSession):
             if preparation is None or not preparation.begin(request, number, place, listed[0]):
                 return self.end_again(heard_by)
             place -= 1
-        if heard_by and not all(hearer.begin(self._sites()) for hearer in heard_by):
-            return self.end_again(heard_by)
+        if heard_by:
+            sites = self._sites()  # in a variable: an expression with ``self`` would slow each use of ``self``
+            if not all(hearer.begin(sites) for hearer in heard_by):
+                return self.end_again(heard_by)
         if self._is_listed:
             opened[number] = listed
         self._opened_at = time()
@@ -133,7 +140,10 @@ class SessionAgain(OpeningSession):
                 return False
             if (alone := preparation.alone) is None or not preparation.site.lies_alone(alone):
                 return False
-        return not heard_by or all(hearer.may_end(self._sites()) for hearer in heard_by)
+        if not heard_by:
+            return True
+        sites = self._sites()
+        return all(hearer.may_end(sites) for hearer in heard_by)
 
     def end_again(self, heard_by: Sequence[Hearer] = ()) -> Literal[False]:
         """End the opening or session of the fast path, in any state; called again after an interrupt. Return False."""
@@ -199,10 +209,9 @@ class SessionAgain(OpeningSession):
 
 def _is_disturbed() -> bool:
     """Return True if no block may take the fast path now: a lock is held, or work waits for a look at the patches."""
-    if operations or held or postponed or dead or covered or waiting or listeners or hosts:
+    if any(_DISTURBING) or (LIBRARY in begun_names and not hearers):
         return True
-    if unheard or announced_late:
-        return True
-    if LIBRARY not in begun_names and INTERPRETERS not in begun_names:
-        return False
-    return (imports.begun(LIBRARY) and not hearers) or (imports.begun(INTERPRETERS) and not is_alone())
+    return INTERPRETERS in begun_names and not is_alone()
+
+
+_DISTURBING: Final = operations, held, postponed, dead, covered, waiting, listeners, hosts, unheard, announced_late

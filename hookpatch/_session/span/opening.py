@@ -170,7 +170,7 @@ class OpeningSession(SessionState):
         self._state = "closing"
         call_undos(self._undos)
         self._ledger.holders = None
-        self._is_fast = False
+        self._is_fast = self._is_prepared = False
         opened.pop(self._number, None)
         self._state = "closed"
         self._entrances.clear()
