@@ -22,7 +22,7 @@ from hookpatch._bootstrap.stderr import of_this_process, refusal, write_line
 from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._processes import liveness, programs, starts
 from hookpatch._processes.payload import Item, NotCarried, OpenBlock, Payload, key_of, piece, unpacked
-from hookpatch._processes.starts import INTERPRETERS, MODULES, PROCESSES, PROGRAM, Launch, Listener
+from hookpatch._processes.starts import INTERPRETERS, MODULES, PICKLED, PROGRAM, Launch, Listener
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.lifecycle import Policy
 from hookpatch._session.load import load, load_drift, switched_on
@@ -124,13 +124,9 @@ def blocks_of_thread() -> list[OpenBlock]:
     return [block for block in list(_open.values()) if block.is_of_thread]
 
 
-def _launch(wrapped: Callable[..., Any], process: Any, args: Any, kwargs: Any) -> Any:
-    """Start a process of multiprocessing; a fork has all patches already."""
-    base = next(kind for kind in type(process).__mro__ if kind.__name__ == "BaseProcess")
-    package = base.__module__.rpartition(".")[0]
-    context: Any = imports.module_named(f"{package}.context")  # imported: a process is about to start
-    if (type(process)._start_method or context._default_context.get_start_method()) == "fork":
-        return wrapped(*args, **kwargs)
+def _pickle(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any:
+    """Start a process of multiprocessing with a pickled process object."""
+    process = args[0] if args else kwargs["process_obj"]
     blocks = blocks_of_thread()
     for block in blocks:
         block.payload.warn()
@@ -173,10 +169,11 @@ class _Parcel:
 
 
 def _needed() -> Set[str]:
-    return MODULES.keys() if _of_tasks else PROCESSES if _open else frozenset()
+    return _around.keys() if _of_tasks else PICKLED if _open else frozenset()
 
 
-starts.listen(Listener(_needed, {PROGRAM: _run_program, **INTERPRETERS, **dict.fromkeys(PROCESSES, _launch)}))
+_around: Final = {PROGRAM: _run_program, **INTERPRETERS, **dict.fromkeys(PICKLED, _pickle)}
+starts.listen(Listener(_needed, _around))
 
 
 # --- in the child process

@@ -26,6 +26,15 @@ from hookpatch.errors import NotCarriedWarning, warn
 PROGRAM: Final = "subprocess:Popen.__init__"
 EXEC: Final = "os.exec"  # an event
 PROCESSES: Final = frozenset(f"{package}.process:BaseProcess.start" for package in MULTIPROCESSING)
+# Where a process object is pickled. A fork pickles nothing, and a program that only forks imports none of the modules.
+_POPEN: Final = "win32:Popen.__init__" if os.name == "nt" else "posix:Popen._launch"
+PICKLED: Final = frozenset(
+    (
+        *(f"{package}.popen_spawn_{_POPEN}" for package in MULTIPROCESSING),
+        *(f"{package}.popen_forkserver:Popen._launch" for package in MULTIPROCESSING if os.name != "nt"),
+        *(f"{package}.backend.popen_loky_{_POPEN}" for package in ("loky", "joblib.externals.loky")),
+    )
+)
 
 
 def _make_interpreter(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
@@ -35,9 +44,9 @@ def _make_interpreter(wrapped: Callable[..., Any], instance: Any, args: Any, kwa
 
 
 INTERPRETERS: Final[Mapping[str, Wrapper]] = {"_interpreters:create": _make_interpreter}  # of Python 3.13 and newer
-MODULES: Final = {target: target.partition(":")[0] for target in (PROGRAM, *INTERPRETERS, *PROCESSES)}
+MODULES: Final = {target: target.partition(":")[0] for target in (PROGRAM, *INTERPRETERS, *PROCESSES, *PICKLED)}
 
-_OF_PROCESSES: Final = tuple(MODULES[target] for target in PROCESSES)
+_OF_PICKLED: Final = frozenset(MODULES[target] for target in PICKLED)
 
 
 class Listener(NamedTuple):
@@ -63,8 +72,8 @@ def update() -> None:
 
 def update_again() -> bool:
     """Update as ``update`` does, but without a lock; return False if a lock is needed. On the fast path."""
-    if not applied and begun_names.isdisjoint(_OF_PROCESSES):
-        return True  # the patch for programs is never begun without a lock
+    if not applied and begun_names.isdisjoint(_OF_PICKLED):
+        return True  # other patches are never begun without a lock
     needed = _needed()
     return _patches.end_again(needed) and _patches.begin_again(needed)
 

@@ -174,17 +174,17 @@ def test_environment_that_has_it_already_is_restored(monkeypatch: pytest.MonkeyP
 def test_multiprocessing_and_subprocess_are_as_before(home: Environment, tmp_path: Path) -> None:
     """The patches for handing blocks on end with the last block."""
     lines = """
-    import multiprocessing.process
-    starting = multiprocessing.process.BaseProcess
+    import multiprocessing.popen_spawn_posix
+    starting = multiprocessing.popen_spawn_posix.Popen
     config = multiprocessing.process.current_process()._config
-    start = starting.start
+    start = starting._launch
     with hookpatch.testing.pristine(starting, config, subprocess.Popen):
         outer = hookpatch.active(hookpatch.replace("never_imported:x", lambda: 1)).open()
         with hookpatch.active(hookpatch.replace("never_imported:y", 1)):
-            said.append(starting.start is not start)
+            said.append(starting._launch is not start)
             outer.close()
-            said.append(starting.start is not start)
-        said.append(starting.start is start)
+            said.append(starting._launch is not start)
+        said.append(starting._launch is start)
     """
     assert scene(home, tmp_path, lines) == ([True, True, True], "")
 

@@ -72,7 +72,7 @@ _WITH_TORCH: Final = (
 def _import_torch() -> None:
     for module, name in (
         *(("torch.fx._symbolic_trace", "Tracer.create_args_for_root"), ("torch._jit_internal", "_qualified_name")),
-        *(("torch.jit._recursive", "create_script_module"), ("multiprocessing.process", "BaseProcess.start")),
+        *(("torch.jit._recursive", "create_script_module"), ("multiprocessing.popen_spawn_posix", "Popen._launch")),
     ):
         *cls, name = name.split(".")
         PLACES.append((attrgetter(*cls)(import_module(module)) if cls else import_module(module), name))
