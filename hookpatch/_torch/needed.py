@@ -55,7 +55,16 @@ def targets_needed(without: Sequence[Site] = ()) -> set[str]:
 
 
 def needs_of(site: Site) -> set[str]:
-    """Return the targets in torch to patch for a site."""
+    """Return the targets in torch to patch for a site, found out once for a layer that is applied again and again."""
+    if (facts := site.facts) is None:
+        return _needs_of(site)
+    needs: set[str] | None = facts.get("torch")
+    if needs is None or (TRACED not in needs and _names_torch(original(site))):
+        needs = facts["torch"] = _needs_of(site)
+    return needs
+
+
+def _needs_of(site: Site) -> set[str]:
     needs: set[str] = set()
     slot, value, layers = site.slot, site.value, site.layers
     if slot.owner is None or all(layer.owner in _OWN for layer in layers):  # of a dead instance
@@ -82,9 +91,14 @@ def needs_of(site: Site) -> set[str]:
     function = original(site)
     if type(function) is FunctionType and DISPATCH in function.__code__.co_names:
         needs.add(f"{function.__module__}:{DISPATCH}")
-    if of_module or is_of_model(slot) or (type(function) is FunctionType and "torch" in function.__globals__):
+    if of_module or is_of_model(slot) or _names_torch(function):
         needs.add(TRACED)
     return needs
+
+
+def _names_torch(function: Any) -> bool:
+    """Return True for a function of a module that has imported torch by now."""
+    return type(function) is FunctionType and "torch" in function.__globals__
 
 
 def is_at_least(*release: int) -> bool:

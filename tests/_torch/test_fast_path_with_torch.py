@@ -62,7 +62,7 @@ PATCHES: dict[str, Callable[[], Patch]] = {
 # Of torch, where hookpatch's own patches may be while a block is open.
 PLACES = (
     *(("torch.fx._symbolic_trace", "Tracer"), ("torch.jit._recursive", None), ("torch._jit_internal", None)),
-    *(("torch.fx.graph", None), ("torch.nn.functional", None), ("multiprocessing.process", "BaseProcess")),
+    *(("torch.fx.graph", None), ("torch.nn.functional", None), ("multiprocessing.popen_spawn_posix", "Popen")),
 )
 
 
@@ -70,7 +70,7 @@ PLACES = (
 def vendor(make_module: Callable[[str, str], ModuleType]) -> Iterator[Any]:
     import torch
 
-    importlib.import_module("multiprocessing.process")
+    importlib.import_module("multiprocessing.popen_spawn_posix")
     torch._dynamo.reset()  # what other tests have compiled
     module: Any = make_module("torch_vendor", SOURCE)
     module.x = torch.ones(2)
@@ -110,7 +110,7 @@ def test_each_time_is_as_the_first(vendor: Any, name: str, children: Any) -> Non
     assert results == [results[0]] * 5
     assert results[0] != plain
     assert places == [places[0]] * 5
-    assert ("start" in places[0]) is (children == "inherit")
+    assert ("_launch" in places[0]) is (children == "inherit")
     assert fast[2:] == [True] * 3
 
 
@@ -150,6 +150,26 @@ def test_captures_see_the_patch_each_time(vendor: Any, name: str, capture: str) 
         with session:
             look(patched)
             look(patched)
+
+
+def test_module_that_imports_torch_later(make_module: Callable[[str, str], ModuleType]) -> None:
+    """Once a module has imported torch, fx reads the parameters of its patched functions."""
+    import torch
+
+    late: Any = make_module("late_vendor", "def scale(x): return x * 2")
+    session, tracer = active(hookpatch.wrap("late_vendor:scale", more), children="local"), torch.fx.Tracer
+    plain, fast, places = tracer.create_args_for_root, [], []
+    for imports in (False, False, True, True):
+        if imports:
+            late.torch = torch
+        with session:
+            fast.append(session._is_fast)
+            places.append(tracer.create_args_for_root is not plain)
+            if imports:
+                assert torch.fx.symbolic_trace(late.scale)(torch.ones(2)).tolist() == [102, 102]
+        assert tracer.create_args_for_root is plain
+    assert places == [False, False, True, True]
+    assert fast[1::2] == [True, True]
 
 
 def test_fast_path_is_free_again_after_the_captures(vendor: Any) -> None:

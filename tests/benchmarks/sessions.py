@@ -3,11 +3,12 @@
 Every way names the target anew, as in code with a block. ``active(patch)`` uses a ready patch, and a session is entered
 again. The goals are ratios to ``mock.patch("m.f", new)``, which replaces a function and makes no mock.
 
-usage: python tests/benchmarks/sessions.py
+usage: python tests/benchmarks/sessions.py [MODULE...]    (the modules that the patched function's module imports)
 """
 
 from __future__ import annotations
 
+import sys
 from statistics import median
 from typing import Any
 from unittest import mock
@@ -76,13 +77,14 @@ def new(x: object) -> object:
 
 
 def main() -> None:
-    m = vendor("def f(x): return x")
+    m = vendor("\n".join((*(f"import {module}" for module in sys.argv[1:]), "def f(x): return x")))
     names = {"hookpatch": hookpatch, "mock": mock, "monkeypatch": pytest.MonkeyPatch, "wrapture": wrapture}
     patch = hookpatch.wrap(f"{m.__name__}:f", around)
     session, local = hookpatch.active(patch), hookpatch.active(patch, children="local")
     names |= {"around": around, "new": new, "m": m, "patch": patch, "session": session, "local": local}
     names |= {"call": session(lambda: None), "call_locally": local(lambda: None)}
-    heading(f"patch a function and take it back, beside {MEASURE}")
+    where = f", in a module that imports {', '.join(sys.argv[1:])}" if sys.argv[1:] else ""
+    heading(f"patch a function{where} and take it back, beside {MEASURE}")
     for ways in (OURS | THEIRS, NOT_PASSED_ON | {MEASURE: THEIRS[MEASURE]}):
         statements = {way: text.format(m=m.__name__) for way, text in ways.items()}
         timers = {way: timer(text, **names) for way, text in statements.items() if wrapture or "wrapture" not in way}

@@ -46,12 +46,12 @@ class Alone:
     Attributes:
         is_applied: True from the beginning of ``lay_again`` to the end of ``lift_again``.
         layers: the site's list of layers while the layer is applied.
-        stamp: noted by the site as long as the state of the slot is as ``lay_again`` and ``lift_again`` leave it.
+        facts: the site's facts from ``lay_again`` on.
     """
 
     __slots__ = (
-        *("call", "cell", "code", "function", "is_applied", "layer", "layers", "link", "names", "off", "own"),
-        *("references", "stamp", "stand_in", "stand_ins", "value", "written"),
+        *("call", "cell", "code", "facts", "function", "is_applied", "layer", "layers", "link", "names", "off", "own"),
+        *("references", "stand_in", "stand_ins", "value", "written"),
     )
 
     def __init__(self, layer: Layer, slot: Slot, own: Any, stand_in: StandIn | None) -> None:
@@ -62,7 +62,7 @@ class Alone:
         self.stand_ins: Final = () if stand_in is None else (stand_in,)
         self.is_applied = False
         self.layers: Final = [layer]
-        self.stamp: Final = object()
+        self.facts: Final[dict[str, Any]] = {}
         self.cell: Final[Any] = None if stand_in is None else stand_in.link
         cell: Any = self.cell
         self.value: Any = layer.patch.change if stand_in is None else stand_in.value
@@ -89,13 +89,13 @@ class Site:
         *(
             "__weakref__",
             "_ending",
+            "_facts",
             "_has_left_out",
             "_is_stale",
             "_layers",
             "_lazy",
             "_retired",
             "_spare",
-            "_stamp",
             "_stand_ins",
             "_state",
         ),
@@ -110,7 +110,7 @@ class Site:
         self._stand_ins: Sequence[StandIn] = ()  # in the slot, for each run of call layers
         self._retired: Sequence[ReferenceType[StandIn]] = ()  # no longer in the slot, but held by foreign code
         self._spare: StandIn | None = None  # of a site without layers: the last stand-in, to be used again
-        self._stamp: object = None  # of the last layer of ``lay_again``; None after any change but ``lift_again``
+        self._facts: dict[str, Any] | None = None
         self._has_left_out = False
         self._is_stale = False
         self._ending: Ending = "restored"
@@ -144,6 +144,14 @@ class Site:
         if not self._retired:
             return self._stand_ins
         return [*self._stand_ins, *(stand_in for weak in self._retired if (stand_in := weak()) is not None)]
+
+    @property
+    def facts(self) -> dict[str, Any] | None:
+        """Facts that others have found out about the site with its only layer, each under its own key.
+
+        Each ``lay_again`` of the layer brings the same dict back. None without layers, and after any other change.
+        """
+        return self._facts if self._layers else None
 
     @property
     def value(self) -> Any:
@@ -246,13 +254,13 @@ class Site:
             return False
         if stand_in is not None and sys.getrefcount(alone.value) != alone.references:
             return False
-        if self._stamp is not alone.stamp:
+        if self._facts is not alone.facts:
             if self._layers or self._retired or self._unfinished is not None:
                 return False
             state.original = state.base = state.value = own
             state.writing, state.written = None, alone.written
             state.is_covered = state.may_come_back = False
-            self._ending, self._stamp = "restored", alone.stamp
+            self._ending, self._facts = "restored", alone.facts
         alone.is_applied = True
         if stand_in is not None:
             stand_in.layers = alone.layers
@@ -272,7 +280,7 @@ class Site:
     def lies_alone(self, alone: Alone) -> bool:
         """Return True if a layer was not touched since ``lay_again``. Asked on the fast path."""
         slot: Any = self.slot
-        if self._stamp is not alone.stamp or alone.names.get(slot.name) is not alone.value:
+        if self._facts is not alone.facts or alone.names.get(slot.name) is not alone.value:
             return False
         return alone.function.__code__ is alone.code
 
@@ -370,7 +378,7 @@ class Site:
                 self._write_value(self._state.wanted, self._layers)
 
     def _read_original(self) -> None:
-        self._stamp = None  # first: an interrupted read leaves another state
+        self._facts = None  # first: an interrupted read leaves another state
         self._state.read_original()
         self._stand_ins = ()
 
@@ -436,7 +444,7 @@ class Site:
 
     def _commit(self, layers: _Layers, new_state: NewState, note: Callable[[], None]) -> list[Callable[[], None]]:
         """Write and note the new state; return the warnings to make when no lock is held."""
-        self._stamp = None
+        self._facts = None
         self._unfinished = layers, new_state, note  # before the first act: after an interrupt the next thread goes on
         try:
             self._lay(layers, new_state)
@@ -532,7 +540,7 @@ class Site:
         return resting
 
     def _write_value(self, value: Any, layers: Sequence[Layer], adding: bool = False) -> None:
-        self._stamp = None
+        self._facts = None
         before = self._state.value
         self._state.write(value, layers, adding)
         if self._lazy and not adding:

@@ -21,7 +21,7 @@ from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.site.late_restore import waiting
 from hookpatch._engine.site.site import Site, covered
 from hookpatch._plugins import notify
-from hookpatch._plugins.notify import LIBRARY, Hearer, hearers, hosts
+from hookpatch._plugins.notify import LIBRARY, hearers, hosts
 from hookpatch._session.ledger import listeners
 from hookpatch._session.lifecycle.prepared import Prepared, forget, forget_unused, note_first, prepared
 from hookpatch._session.lifecycle.slots import prepare
@@ -56,7 +56,7 @@ class SessionAgain(OpeningSession):
             if self._state != "open" and not _is_disturbed() and environment.enables_blocks():
                 for patch, preparation in new:
                     note_first(patch, preparation)
-                is_open = self._begin(entrance, hearers)
+                is_open = self._begin(entrance, self._sites() if hearers else ())
                 if not is_open:
                     for patch, _ in new:
                         forget_unused(patch)
@@ -84,14 +84,15 @@ class SessionAgain(OpeningSession):
         if fast_path.setdefault(None, (sys._getframe(), self, entrance))[0] is not sys._getframe():
             return False
         try:
-            if is_closed := not _is_disturbed() and entrance in self._entrances and self.may_end_again(hearers):
+            sites = self._sites() if hearers else ()
+            if is_closed := not _is_disturbed() and entrance in self._entrances and self.may_end_again(sites):
                 self._state = "closing"
                 for also in self._also:
                     if not also.end_again(self._number):
                         self._state, is_closed = "open", False
                         break
                 else:
-                    self._restore_again(hearers)
+                    self._restore_again(sites)
         except BaseException:
             self.finish(entrance)  # as in ``_enter_again``
             del fast_path[None]
@@ -99,13 +100,13 @@ class SessionAgain(OpeningSession):
         del fast_path[None]
         return is_closed
 
-    # --- on the fast path
+    # --- on the fast path. ``heard``: the sites, if a plugin listens to their changes
 
     def begin_again(self, entrance: object) -> bool:
         """Apply the patches as before; change nothing and return False if a patch may not fit. On the fast path."""
         return self._state != "open" and self._is_simple and not self._errors and self._begin(entrance)
 
-    def _begin(self, entrance: object, heard_by: Sequence[Hearer] = ()) -> bool:
+    def _begin(self, entrance: object, heard: Sequence[Site] = ()) -> bool:
         if (listed := self._listed) is None:
             self._listed = listed = ref(self, note_dead), self._undos, self._also, self._requests
         self._number = number = next(numbers)
@@ -113,16 +114,14 @@ class SessionAgain(OpeningSession):
         place = 0
         for also in self._also:
             if not also.begin_again(number):
-                return self.end_again(heard_by)
+                return self.end_again(heard)
         for request in self._requests:
             preparation: Prepared | None = request.patch._prepared
             if preparation is None or not preparation.begin(request, number, place, listed[0]):
-                return self.end_again(heard_by)
+                return self.end_again(heard)
             place -= 1
-        if heard_by:
-            sites = self._sites()  # in a variable: an expression with ``self`` would slow each use of ``self``
-            if not all(hearer.begin(sites) for hearer in heard_by):
-                return self.end_again(heard_by)
+        if heard and not all(hearer.begin(heard) for hearer in hearers):
+            return self.end_again(heard)
         if self._is_listed:
             opened[number] = listed
         self._opened_at = time()
@@ -130,7 +129,7 @@ class SessionAgain(OpeningSession):
         self._state = "open"
         return True
 
-    def may_end_again(self, heard_by: Sequence[Hearer] = ()) -> bool:
+    def may_end_again(self, heard: Sequence[Site] = ()) -> bool:
         """Return True if the session was opened on the fast path and not touched since."""
         if not self._is_fast or len(self._entrances) > 1:
             return False
@@ -140,17 +139,14 @@ class SessionAgain(OpeningSession):
                 return False
             if (alone := preparation.alone) is None or not preparation.site.lies_alone(alone):
                 return False
-        if not heard_by:
-            return True
-        sites = self._sites()
-        return all(hearer.may_end(sites) for hearer in heard_by)
+        return not heard or all(hearer.may_end(heard) for hearer in hearers)
 
-    def end_again(self, heard_by: Sequence[Hearer] = ()) -> Literal[False]:
+    def end_again(self, heard: Sequence[Site] = ()) -> Literal[False]:
         """End the opening or session of the fast path, in any state; called again after an interrupt. Return False."""
         for also in self._also:
             if not also.end_again(self._number):
                 interrupts.begin(partial(also.end, self._number))  # the next look does the part with a lock
-        self._restore_again(heard_by)
+        self._restore_again(heard)
         return False
 
     def give_up_again(self) -> bool:
@@ -165,15 +161,15 @@ class SessionAgain(OpeningSession):
         """Return True if ``give_up_again`` needs no lock: an interrupted opening on the fast path needs none."""
         return self._state == "closed" or (self._is_fast and (self._state != "open" or self.may_end_again()))
 
-    def _restore_again(self, heard_by: Sequence[Hearer]) -> None:
+    def _restore_again(self, heard: Sequence[Site]) -> None:
         is_kept = True
         for request in self._requests:  # each alone at a site: the order does not matter
             preparation: Prepared | None = request.patch._prepared
             if preparation is not None and preparation.number == self._number and not preparation.end():
                 is_kept = False
-        for hearer in heard_by:
-            if not hearer.end(sites := self._sites()):
-                interrupts.begin(partial(notify.sites_changed, sites))  # the next look notifies the plugins
+        for hearer in hearers if heard else ():
+            if not hearer.end(heard):
+                interrupts.begin(partial(notify.sites_changed, heard))  # the next look notifies the plugins
         if not is_kept:
             for request in self._requests:
                 if (preparation := prepared(request.patch)) is not None and not (
@@ -188,7 +184,7 @@ class SessionAgain(OpeningSession):
         self._is_fast, self._state = False, "closed"
 
     def _sites(self) -> list[Site]:
-        preparations = [prepared(request.patch) for request in self._requests]
+        preparations: list[Prepared | None] = [request.patch._prepared for request in self._requests]
         return [preparation.site for preparation in preparations if preparation is not None]
 
     # --- after an interrupt on the fast path
@@ -196,7 +192,7 @@ class SessionAgain(OpeningSession):
     def finish(self, entrance: object) -> None:
         """Restore the patches after an interrupted opening or closing of an entrance on the fast path."""
         if self._state in ("opening", "closing"):
-            self.end_again(hearers)
+            self.end_again(self._sites() if hearers else ())
         elif self._is_fast and entrance in self._entrances:
             interrupts.begin(partial(self._give_up, entrance))  # still whole: the next look ends the entrance
         for request in self._requests:
