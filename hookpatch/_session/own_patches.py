@@ -95,12 +95,14 @@ class OwnPatches:
 
     def end_again(self, needed: Container[str]) -> bool:
         """Restore all patches except at the needed targets; return False if one needs a lock. On the fast path."""
+        is_done = True
         for target, session in [*self.sessions.items()]:
             if target not in needed:
-                if not session.give_up_again():
-                    return False
-                del self.sessions[target]
-        return True
+                if session.give_up_again():
+                    del self.sessions[target]
+                else:
+                    is_done = False  # the others end all the same: an interrupted opening ends only here
+        return is_done
 
     def _finish(self, needed: Callable[[], Set[str]], ended: list[Session], begun: dict[str, Session]) -> None:
         """Finish an interrupted update."""
