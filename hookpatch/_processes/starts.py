@@ -84,8 +84,8 @@ def may_end_again() -> bool:
 
 
 def _needed() -> set[str]:
-    needed = {target for listener in _listeners for target in listener.needs()}
-    return {target for target in needed if imports.begun(MODULES[target])}  # others once their module is imported
+    # Others once their module is imported.
+    return {target for listener in _listeners for target in listener.needs() if MODULES[target] in begun_names}
 
 
 def _patch_of(target: str) -> Requested:
