@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -187,6 +188,36 @@ def test_multiprocessing_and_subprocess_are_as_before(home: Environment, tmp_pat
         said.append(starting._launch is start)
     """
     assert scene(home, tmp_path, lines) == ([True, True, True], "")
+
+
+def test_process_has_the_blocks_of_its_start(home: Environment, tmp_path: Path) -> None:
+    """A process made before the block and started inside has the patch; one made inside and started later has not.
+
+    The first start imports what pickles the process, inside a block on the fast path.
+    """
+    before = """
+    def answer():
+        sys.exit(speak())
+    """
+    lines = """
+    session = hookpatch.active(hookpatch.replace("vendor:speak", around.seven))
+    for _ in range(2):
+        with session:
+            pass
+    make = multiprocessing.get_context("spawn").Process
+    said.append([name for name in sys.modules if "popen_spawn" in name])
+    early = make(target=answer)
+    with session:
+        said.append(session._is_fast)
+        late = make(target=answer)
+        early.start()
+    late.start()
+    for process in (early, late):
+        process.join()
+    said.append([early.exitcode, late.exitcode])
+    """
+    (home.folder / "around.py").write_text(f"{AROUND}\ndef seven(word='vendor'): return 7")
+    assert scene(home, tmp_path, lines, f"import around\n{dedent(before)}")[0] == [[], True, [7, 1]]
 
 
 def test_blocks_with_too_much_for_the_environment(home: Environment, tmp_path: Path) -> None:
