@@ -46,7 +46,9 @@ class _Table:
             self.begin(key)
 
     def begin(self, key: int) -> None:
-        if end := self.ends.get(key) or self._free_row():
+        if end := self.ends.get(key):
+            self.numbers[end] = 0
+        elif end := self._free_row():
             self.numbers[end - 1] = key  # before the next line, for readers
             self.numbers[end] = 0
             self.ends[key] = end
@@ -82,12 +84,9 @@ def begin(key: int) -> None:
 
 def begin_again(key: int) -> bool:
     """Note that a block is open; return False if the end of a block cannot be noted at once. On the fast path."""
-    if (table := _table) is None:
+    if _table is None:
         return not _IS_POSSIBLE
-    if end := table.ends.get(key):
-        table.numbers[end] = 0
-    else:
-        table.begin(key)
+    _table.begin(key)
     return True
 
 
@@ -97,10 +96,8 @@ def end(key: int, open_keys: Iterable[int]) -> None:
     if _table is None and _IS_POSSIBLE:
         with ErrorsOfCode(OSError, ImportError, ValueError):  # no descriptor, no memory, no module mmap
             _table = _Table([key, *open_keys])
-    if (table := _table) is not None:
-        end = table.ends.get(key)
-        if end and not table.numbers[end]:
-            table.numbers[end] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    if (table := _table) is not None and (end := table.ends.get(key)) and not table.numbers[end]:
+        table.numbers[end] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def outwait(key: int) -> None:

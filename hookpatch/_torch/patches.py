@@ -55,9 +55,7 @@ def carry_again(sites: Sequence[Site]) -> bool:
     if _pending:
         return False
     for site in sites:
-        needs = needed.needs_of(site)
-        if needs or site in needed.sites:
-            needed.note(site, needs)
+        needed.note(site, needs := needed.needs_of(site))
         if needs and not _carriers.begin_again(needs):
             return False
     return True
@@ -73,8 +71,7 @@ def may_carry_no_longer(sites: Sequence[Site]) -> bool:
 def carry_no_longer(sites: Sequence[Site]) -> bool:
     """Restore the torch functions that only these sites need; return False if a lock is needed. On the fast path."""
     for site in sites:
-        if site in needed.sites:
-            needed.note(site, set())
+        needed.note(site, set())
     return not _carriers.sessions or _carriers.end_again(needed.targets_needed())
 
 

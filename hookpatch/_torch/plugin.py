@@ -16,7 +16,6 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from hookpatch._bootstrap import imports
-from hookpatch._bootstrap.imports import begun_names
 from hookpatch._engine.calls.trampoline import Swap
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.stand_in import is_proxy
@@ -49,7 +48,7 @@ def hookpatch_changed(sites: Sequence[Site]) -> None:
     for site in sites:
         for text in _bypassed(site):
             warn(BypassWarning(text))
-    if (frames := imports.loaded(_FRAMES)) is not None:
+    if (frames := imports.loaded("torch._dynamo.convert_frame")) is not None:
         _drop_compiled(frames, sites)
     if (scripting := imports.loaded("torch.jit._recursive")) is not None:
         _drop_scripted(scripting, sites)
@@ -85,7 +84,7 @@ def _end(sites: Sequence[Site]) -> bool:
 
 def _is_captured(sites: Sequence[Site]) -> bool:
     """Return True if torch keeps code that ``hookpatch_changed`` might have to drop."""
-    frames: Any = imports.loaded(_FRAMES) if _FRAMES in begun_names else None
+    frames: Any = imports.loaded("torch._dynamo.convert_frame")
     if frames is not None and frames.input_codes.seen:
         return True
     if not _scripting:
@@ -103,7 +102,6 @@ def _is_scripted(value: Any, functions: Mapping[Any, Any]) -> bool:
     return type(function := inner(value)) is FunctionType and function in functions
 
 
-_FRAMES: Final = "torch._dynamo.convert_frame"
 _scripting: Final[list[tuple[Any, Any]]] = []  # two modules of TorchScript once imported: asked for thrice a block
 hearers.append(Hearer(_begin, _may_end, _end))
 

@@ -9,21 +9,19 @@ from types import ModuleType
 from typing import Any, Final
 
 from hookpatch._bootstrap import imports
-from hookpatch._bootstrap.imports import begun_names
 from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.slot import inner
 
-_JIT: Final = "triton.runtime.jit"
 _OF_TEXT: Final = ("fn", "raw_src", "src")  # the attributes of a kernel that Triton has read at the decorator
 _READ: Final = "Triton has read the kernel's text at the decorator; replace the whole kernel"
 
 
 def past_triton(site: Site, layer: Layer) -> str | None:
     """Return in words how Triton bypasses a patch; None if a kernel runs the patch, and for anything else."""
-    jit: Any = imports.loaded(_JIT) if _JIT in begun_names else None
+    jit: Any = imports.loaded("triton.runtime.jit")
     if jit is None:
         return None
     slot = site.slot

@@ -77,13 +77,14 @@ def new(x: object) -> object:
 
 
 def main() -> None:
-    m = vendor("\n".join((*(f"import {module}" for module in sys.argv[1:]), "def f(x): return x")))
+    modules = sys.argv[1:]
+    m = vendor("\n".join((*(f"import {module}" for module in modules), "def f(x): return x")))
     names = {"hookpatch": hookpatch, "mock": mock, "monkeypatch": pytest.MonkeyPatch, "wrapture": wrapture}
     patch = hookpatch.wrap(f"{m.__name__}:f", around)
     session, local = hookpatch.active(patch), hookpatch.active(patch, children="local")
     names |= {"around": around, "new": new, "m": m, "patch": patch, "session": session, "local": local}
     names |= {"call": session(lambda: None), "call_locally": local(lambda: None)}
-    where = f", in a module that imports {', '.join(sys.argv[1:])}" if sys.argv[1:] else ""
+    where = f", in a module that imports {', '.join(modules)}" if modules else ""
     heading(f"patch a function{where} and take it back, beside {MEASURE}")
     for ways in (OURS | THEIRS, NOT_PASSED_ON | {MEASURE: THEIRS[MEASURE]}):
         statements = {way: text.format(m=m.__name__) for way, text in ways.items()}

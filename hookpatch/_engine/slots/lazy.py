@@ -36,7 +36,8 @@ def lazy_names(slot: Slot) -> Sequence[AttributeSlot]:
     """Return all lazy names whose first use may bind them to the value of a slot."""
     if _KIND is None or not isinstance(slot, AttributeSlot) or not isinstance(slot.owner, types.ModuleType):
         return ()
-    _search_new_modules()
+    if len(begun_names) != _module_count:  # else no module is new; lazy imports of a reloaded module are missed
+        _search_new_modules()
     places = _names.get(slot.name, {})
     names = []
     for place in list(places):
@@ -65,8 +66,6 @@ def follow(names: Iterable[AttributeSlot], before: Any, value: Any) -> None:
 def _search_new_modules() -> None:
     global _module_ids, _module_count
     count = len(begun_names)
-    if count == _module_count:
-        return  # the usual case; lazy imports of a reloaded module are missed
     modules = imports.modules()
     for module_name, module in modules:
         if _module_ids.get(module_name) == id(module):
