@@ -127,11 +127,14 @@ class Watch:
         name = self.module
         if sys.modules.get(name) is not module or name in _executing:
             return False
-        is_missing = not (_watches or _holds)  # without a search through the list
         self._arrival = arrival
-        _watches.setdefault(name, {})[self] = None
-        if is_missing or _Finder not in sys.meta_path:
-            sys.meta_path.insert(0, _Finder)
+        if _watches or _holds:
+            _watches.setdefault(name, {})[self] = None
+            if _Finder in sys.meta_path:
+                return True
+        else:
+            _watches[name] = {self: None}
+        sys.meta_path.insert(0, _Finder)
         return True
 
     def call_back(self, arrival: Arrival) -> None:

@@ -20,14 +20,21 @@ def other_interpreters() -> frozenset[int]:
     return frozenset(map(_number, module.list_all())) - {current, 0}
 
 
-def is_alone() -> bool:
+def is_only_interpreter() -> bool:
     """Return True if this interpreter is the only one of the process."""
-    if not _lists and (module := imports.loaded(MODULE)) is not None:
-        _lists.append(module.list_all)
-    return not _lists or len(_lists[0]()) == 1
+    if _list_all is None and not _finds_list():
+        return True
+    return len(_list_all()) == 1
 
 
-_lists: Final[list[Any]] = []  # the function that lists all interpreters, once known
+_list_all: Any = None  # the function that lists all interpreters, once known
+
+
+def _finds_list() -> bool:
+    global _list_all
+    if (module := imports.loaded(MODULE)) is not None:
+        _list_all = module.list_all
+    return module is not None
 
 
 def is_main() -> bool:

@@ -14,7 +14,7 @@ from functools import partial
 from types import MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
-from hookpatch._bootstrap import environment, imports
+from hookpatch._bootstrap import environment, imports, interpreters
 from hookpatch._bootstrap.interrupts import Turn
 from hookpatch._bootstrap.json import parsed, written
 from hookpatch._bootstrap.selection import Selection
@@ -58,7 +58,8 @@ def carry(payload: Payload, number: int) -> None:
         place = 0 if payload.id else next(place for place in itertools.count(_FIRST) if place not in used)
         _open[number] = block = OpenBlock(payload, number, place)
         liveness.begin(block.key)
-        payload.keep(block)
+        if place == _FIRST:
+            payload.keep(block)
         if payload.is_in_environment:
             programs.hand_on(block)
         else:
@@ -85,14 +86,12 @@ def carry_no_longer(number: int) -> None:
 
 def carry_again(payload: Payload, number: int) -> bool:
     """Hand a payload on, as the only block, without a lock; return False if a lock is needed. On the fast path."""
-    if _open:
+    if _open or (payload.asks_at_start and not starts.calls_before_start(_check)):
         return False
     if (block := payload.block) is None or block.process != liveness.pid:
         if payload.id or not payload.is_in_environment:
             return False
         payload.keep(block := OpenBlock(payload, number, _FIRST))
-    if block.place != _FIRST or (payload.asks_at_start and not starts.calls_before_start(_check)):
-        return False
     if not liveness.begin_again(block.key):
         return False
     _open[number] = block  # first: ``carry_again_no_longer`` looks here
@@ -106,9 +105,11 @@ def carry_again_no_longer(number: int) -> bool:
     block = _open.get(number)
     if block is None or len(_open) > 1 or (starts.applied and not starts.may_end_again()):
         return False
+    if interpreters.MODULE in imports.begun_names and not interpreters.is_only_interpreter():
+        return False  # an interpreter made inside the block keeps the patches
     if block.variable and not environment.hand_on_no_longer():
         return False
-    liveness.end(block.key, ())
+    liveness.end_again(block.key)
     del _open[number]
     return not starts.applied or starts.update_again()
 

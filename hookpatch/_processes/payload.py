@@ -82,8 +82,8 @@ class Payload:
         return f'{{"id": {id}, {self._head}, "what": [{", ".join(pieces)}]}}' if pieces else ""
 
     def keep(self, block: OpenBlock) -> None:
-        """Keep a block of this payload, for the next time."""
-        if not self.has_to_be_told and block.place:
+        """Keep a block of this payload, for the next time without another block."""
+        if not self.has_to_be_told:
             self.block = block
 
     def warn(self) -> None:

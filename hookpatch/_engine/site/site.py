@@ -27,7 +27,7 @@ from hookpatch._engine.site.stand_in import StandIn, keep_pointed, reuse
 from hookpatch._engine.site.turn_lock import SiteLock
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import leads_to
-from hookpatch._engine.slots.lazy import KNOWS_LAZY, follow, is_imported_lazily, lazy_names
+from hookpatch._engine.slots.lazy import KNOWS_LAZY, follow, lazy_names, lazy_places
 from hookpatch._engine.slots.originals import began, originals, reading
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner, is_same_value
 
@@ -250,7 +250,7 @@ class Site:
         """Apply a layer here again; change nothing and return False if the site is not as before. On the fast path."""
         layer, own, state, stand_in = alone.layer, alone.own, self._state, alone.stand_in
         slot: Any = self.slot
-        if KNOWS_LAZY and is_imported_lazily(slot.name):
+        if KNOWS_LAZY and lazy_places(slot.name):
             return False
         if stand_in is not None and sys.getrefcount(alone.value) != alone.references:
             return False

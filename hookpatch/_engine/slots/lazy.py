@@ -7,7 +7,7 @@ all lazy names when a slot is patched, without waking them.
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from hookpatch._bootstrap import imports
@@ -49,11 +49,11 @@ def lazy_names(slot: Slot) -> Sequence[AttributeSlot]:
     return [name for name in names if name.key != slot.key]
 
 
-def is_imported_lazily(name: str) -> bool:
-    """Return True if a module may have a lazy name for a value of this name. Takes no lock."""
+def lazy_places(name: str) -> Collection[tuple[str, str]]:
+    """Return the modules, and names, that may have a lazy import of a value of this name. Takes no lock."""
     if len(begun_names) != _module_count:
         _search_new_modules()
-    return bool(_names.get(name))
+    return _names.get(name, ())
 
 
 def follow(names: Iterable[AttributeSlot], before: Any, value: Any) -> None:
