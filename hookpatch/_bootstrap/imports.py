@@ -17,8 +17,18 @@ import _frozen_importlib_external
 import os
 import sys
 from _thread import get_ident
+from sys import _getframe
 
-from hookpatch._bootstrap.interrupts import Begun, Operation, Turn, begin, end, finish_interrupted, is_interrupt
+from hookpatch._bootstrap.interrupts import (
+    Begun,
+    Operation,
+    Turn,
+    __builtins__,
+    begin,
+    end,
+    finish_interrupted,
+    is_interrupt,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -430,7 +440,7 @@ class for_ourselves:
         self._is_first = _trusted is not None and not _imports_ours()
         if self._is_first:
             self._thread = get_ident()
-            self._operation = _own_imports[self._thread] = begin(self._end, sys._getframe(1))
+            self._operation = _own_imports[self._thread] = begin(self._end, _getframe(1))
             hold(self)  # else our finder may not be asked
 
     def __exit__(self, *failure: object) -> None:
@@ -635,7 +645,7 @@ def _is_searching() -> bool:
 
 def _begin_announcement(name: str, foreseen: Collection[Watch] = ()) -> Operation:
     """Note that the caller announces a module; after an interrupt the next look announces the module."""
-    return begin(lambda: _announce(name, foreseen), sys._getframe(1))
+    return begin(lambda: _announce(name, foreseen), _getframe(1))
 
 
 def _graver(failure: BaseException | None, error: BaseException) -> BaseException:
@@ -697,7 +707,7 @@ class _Finder:
         asking = (get_ident(), name)
         if asking in _asking and not _asking[asking].is_interrupted():
             return None
-        _asking[asking] = Begun(sys._getframe())  # another finder may ask our finder again
+        _asking[asking] = Begun(_getframe())  # another finder may ask our finder again
         try:
             spec = spec_of(name, path, target)
         finally:
@@ -725,7 +735,7 @@ class _Loader:
         assert spec is not None  # set by importlib before a loader is called
         spec.loader = module.__loader__ = self._loader  # before the module runs: its code may look
         reloading = not _is_initializing(module)
-        _executing[spec.name] = Begun(sys._getframe())
+        _executing[spec.name] = Begun(_getframe())
         if unheard:
             notify_late()
         foreseen = [watch for watch in [*_watches.get(spec.name, ()), *_of_globs(spec.name)] if watch.is_early]
@@ -787,7 +797,7 @@ class _WatchedSpec(_BootstrapSpec):  # type: ignore[misc]  # Any: typeshed has n
     @_initializing.setter
     def _initializing(self, value: bool) -> None:
         if value:
-            _loading[self.name] = begin(lambda: _announce(self.name), sys._getframe(1))
+            _loading[self.name] = begin(lambda: _announce(self.name), _getframe(1))
             self.__dict__["_initializing"] = value
             return
         try:
@@ -798,7 +808,7 @@ class _WatchedSpec(_BootstrapSpec):  # type: ignore[misc]  # Any: typeshed has n
             raise
 
     def _end_import(self) -> None:
-        _executing[self.name] = Begun(sys._getframe())  # until all watches have fired
+        _executing[self.name] = Begun(_getframe())  # until all watches have fired
         operation = _begin_announcement(self.name)
         if (loading := _loading.pop(self.name, None)) is not None:
             end(loading)
@@ -820,7 +830,7 @@ def _stop_notifying(spec: ModuleSpec) -> None:
         spec.__class__ = _BootstrapSpec
 
 
-# --- a single copy of hookpatch in a process
+# --- the files of hookpatch: a single copy in a process, with builtins of its own
 
 
 _OURS: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -839,7 +849,7 @@ def _find_ours(folder: str) -> Any:
 
 
 def _keeping(finder: Any) -> Any:
-    """Make a finder find the files of hookpatch that were imported before, and return the finder.
+    """Make a finder find the files of hookpatch that were imported before, and load others; return the finder.
 
     A file imported twice would not know the sessions and sites of the first time.
     """
@@ -848,6 +858,8 @@ def _keeping(finder: Any) -> Any:
     def find_spec(name: str, target: ModuleType | None = None) -> ModuleSpec | None:
         module = _first(name)
         spec: ModuleSpec | None = find(name, target) if module is None else None
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            spec.loader = _OwnLoader(spec.loader)  # type: ignore[assignment]  # a loader by duck type
         if module is not None:
             loader, is_package = _KeepingLoader(module, target is not None), hasattr(module, "__path__")
             spec = _BootstrapSpec(name, loader, origin=module.__file__, is_package=is_package)
@@ -865,6 +877,27 @@ def _first(name: str) -> ModuleType | None:
             return None
         module = vars(module).get(part)  # importlib sets a module in its package at the end of the import
     return module if getattr(module, "__name__", "") == name else None
+
+
+class _OwnLoader:
+    """Gives a file of hookpatch the builtins of hookpatch, which no patch changes."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = type(sys)(spec.name)
+        vars(module)["__builtins__"] = __builtins__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return any other attribute of the real loader (get_code, get_source, is_package...)."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._loader, name)
 
 
 class _KeepingLoader:

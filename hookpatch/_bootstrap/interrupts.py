@@ -11,9 +11,10 @@ Long because a lock and the fast path wait for each other.
 
 from __future__ import annotations
 
+import builtins
 import os
-import sys
 from _thread import LockType, allocate_lock, get_ident
+from sys import _getframe
 from time import monotonic, sleep
 
 TYPE_CHECKING = False
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
         def needs(self, lock: Turn) -> bool:
             """Return True if a change under a lock must not come between, for example a finalizer's."""
 
+
+# The functions of hookpatch call these: a patched ``isinstance`` that raises an error would prevent its own restoring.
+# Python takes a function's builtins from the module; ``imports`` puts these into all other files.
+__builtins__ = {**vars(builtins), "__name__": "hookpatch.builtins"}  # type: ignore[assignment]  # a module or its dict
 
 _LOOK_AGAIN: Final = 0.02  # seconds, while another thread has a lock: the thread may have been interrupted
 
@@ -82,7 +87,7 @@ fast_path: Final[dict[None, tuple[FrameType, Traveller, object]]] = {}
 
 
 def _is_of_this_thread(frame: FrameType) -> bool:
-    caller: FrameType | None = sys._getframe()
+    caller: FrameType | None = _getframe()
     while caller is not None and caller is not frame:
         caller = caller.f_back
     return caller is not None
@@ -110,14 +115,14 @@ def wait_for_fast_path(lock: Turn | None = None, until: float | None = None) -> 
 
 def _mend(entry: tuple[FrameType, Traveller, object]) -> None:
     """Finish an interrupted act on the fast path; one thread at a time, so no thread removes a later entry."""
-    if not _mending.acquire_for(sys._getframe(), goes_first=True):  # a frame in its own variable would live on
+    if not _mending.acquire_for(_getframe(), goes_first=True):  # a frame in its own variable would live on
         return
     try:
         if fast_path.get(None) is entry:
             entry[1].finish(entry[2])
             del fast_path[None]
     finally:
-        _mending.release_for(sys._getframe())
+        _mending.release_for(_getframe())
 
 
 def take_fast_path(frame: FrameType, traveller: Traveller) -> bool:
@@ -173,7 +178,7 @@ def is_of_code(error: BaseException) -> bool:
         return not is_interrupt(error)
     import dis  # after an error alone
 
-    *_, (frame, last) = [*_frames_of(error)] or [(sys._getframe(), 0)]
+    *_, (frame, last) = [*_frames_of(error)] or [(_getframe(), 0)]
     is_statement = dis.opname[frame.f_code.co_code[last]] == "RAISE_VARARGS"
     return is_statement and not is_interrupt(SystemExit().with_traceback(error.__traceback__))
 
@@ -299,20 +304,20 @@ class Turn:
         return last
 
     def __enter__(self) -> None:
-        frame = sys._getframe(1)
+        frame = _getframe(1)
         takers.add(frame.f_code.co_filename)
         self.acquire_for(frame)
 
     def __exit__(self, *_: object) -> None:
-        self.release_for(sys._getframe(1))
+        self.release_for(_getframe(1))
 
     def acquire(self) -> None:
         """Take the lock before a fork, for the frame that forks."""
-        self.acquire_for(sys._getframe(1))
+        self.acquire_for(_getframe(1))
 
     def release(self) -> None:
         """Release the lock after a fork."""
-        self.release_for(sys._getframe(1))
+        self.release_for(_getframe(1))
 
 
 def _is_travelling() -> bool:
@@ -343,7 +348,7 @@ def begin(finish: Callable[[], object], frame: FrameType | None = None) -> Opera
 
     ``frame``: the frame in which the operation begins and ends; None for the calling function.
     """
-    operation = Operation(finish, frame or sys._getframe(1))
+    operation = Operation(finish, frame or _getframe(1))
     operations[operation] = True
     return operation
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from sys import _getframe
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -216,7 +216,7 @@ class _Asking:
 
     def __init__(self, installed: Installed, when: str, remedy: str = "") -> None:
         self._installed, self._when, self._remedy = installed, when, remedy
-        self._guard: Final = ExitGuard(sys._getframe(1))
+        self._guard: Final = ExitGuard(_getframe(1))
 
     def __enter__(self) -> None:
         self._guard.begin()

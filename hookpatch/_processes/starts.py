@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping, Set
 from functools import cache
+from sys import _getframe
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
@@ -174,9 +175,9 @@ def calls_before_start(hook: Callable[[Launch], None]) -> bool:
 def _on_event(event: str, args: Any, events: Mapping[str, Callable[[Any], Launch]] = _EVENTS) -> None:
     # First, as each event of the process comes here. A default argument lives until the interpreter's very end.
     if event in events:
-        if event == "os.posix_spawn" and sys._getframe(1).f_globals.get("__name__") == "subprocess":
+        if event == "os.posix_spawn" and _getframe(1).f_globals.get("__name__") == "subprocess":
             return  # after an event of subprocess for the same program
-        if _is_for_ourselves(sys._getframe(1)):
+        if _is_for_ourselves(_getframe(1)):
             return
         _call_hooks(events[event](args))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from sys import _getframe
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
@@ -188,7 +189,7 @@ class _Reducer:
             return reduced
         parts: list[Any] = [*reduced, *[None] * (5 - len(reduced))]
         makes, args, state, entries, items, *rest = parts
-        is_copied = sys._getframe(1).f_globals.get("__name__") == "copy"
+        is_copied = _getframe(1).f_globals.get("__name__") == "copy"
         for value in values:
             before = state
             if value.stays_out or not is_copied or value.ours is ABSENT:  # a removed name is removed from the copy
@@ -205,7 +206,7 @@ class _Reducer:
 
         def items_and_end() -> Iterator[Any]:  # the last act of copy
             yield from items or ()
-            memo = sys._getframe(1).f_locals.get("memo")
+            memo = _getframe(1).f_locals.get("memo")
             for value in values:
                 if not value.stays_out:
                     _note_copy(made[0], value, memo)

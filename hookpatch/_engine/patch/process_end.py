@@ -6,9 +6,9 @@ os._exit raises no error, and no code runs after the call. So a guard replaces o
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from importlib import import_module
+from sys import _getframe
 from types import FrameType, ModuleType
 from typing import Any, Final, ParamSpec, TypeVar, final
 
@@ -35,7 +35,7 @@ def call_guarded(
 
     A KeyboardInterrupt and the error of a signal handler pass unchanged: they stop the program in plain sight.
     """
-    guard = ExitGuard(sys._getframe())
+    guard = ExitGuard(_getframe())
     try:
         guard.begin()
         return function(*args, **kwargs)
@@ -103,7 +103,7 @@ class ExitGuard:
 
     def __call__(self, status: int) -> None:
         """End the process, or raise ProcessEnd."""
-        if self._is_below(sys._getframe().f_back):
+        if self._is_below(_getframe().f_back):
             raise ProcessEnd(f"os._exit({status})")
         self._originals[os](status)
 

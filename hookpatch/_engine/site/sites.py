@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
+from sys import _getframe
 from time import monotonic
 from types import FrameType, FunctionType
 from typing import Any, Final
@@ -71,11 +71,11 @@ def restore_late() -> None:
 def _look_again(late_restore: LateRestore) -> None:
     # Called by the collector, anywhere: never wait, since this thread may hold any lock already.
     slot = late_restore.slot
-    if slot is not None and lock.acquire_for(sys._getframe(), until=0):
+    if slot is not None and lock.acquire_for(_getframe(), until=0):
         try:
             site = site_at(slot)
         finally:
-            lock.release_for(sys._getframe())
+            lock.release_for(_getframe())
         site.look_again([late_restore])
 
 
@@ -93,7 +93,7 @@ def all_sites() -> list[Site]:
 def _before_fork() -> None:
     # The child process gets the present slots, and only this thread: no other thread may be changing a site. Do not
     # wait long: a thread that runs the code of an owner may wait for this thread.
-    frame = sys._getframe().f_back or sys._getframe()  # the forking frame
+    frame = _getframe().f_back or _getframe()  # the forking frame
     before_fork(frame)
     end = monotonic() + _PATIENCE
     _locked.update((site, frame) for site in list(_sites.values()) if site.lock.acquire_for(frame, until=end))
@@ -103,7 +103,7 @@ def _after_fork() -> None:
     while _locked:
         site, frame = _locked.popitem()
         site.lock.release_for(frame)
-    after_fork(sys._getframe().f_back or sys._getframe())
+    after_fork(_getframe().f_back or _getframe())
 
 
 if hasattr(os, "register_at_fork"):

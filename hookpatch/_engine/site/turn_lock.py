@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable
+from sys import _getframe
 from types import FrameType
 from typing import Final, final
 
@@ -50,7 +50,7 @@ class SiteLock(Turn):
         if _is_forking and wait:
             with lock:
                 pass
-        frame = sys._getframe(1)
+        frame = _getframe(1)
         takers.add(frame.f_code.co_filename)
         return self.acquire_for(frame, until=None if wait else 0)
 
@@ -58,11 +58,11 @@ class SiteLock(Turn):
         """Postpone a change until this thread releases the lock; after an interrupt, until the next look."""
         if self._later is None:
             self._later = deque()
-        self._later.append(begin(change, self._holder().frame or sys._getframe(1)))
+        self._later.append(begin(change, self._holder().frame or _getframe(1)))
 
     def end(self) -> None:
         """Release the lock, and do the postponed changes."""
-        self.release_for(sys._getframe(1))
+        self.release_for(_getframe(1))
         while self._later:
             try:
                 change = self._later.popleft()

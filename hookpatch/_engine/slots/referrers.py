@@ -291,7 +291,8 @@ def classes(top: type = object) -> Iterator[type]:
 def is_of_hookpatch(referrer: Any) -> bool:
     """Return True if an object is a part of hookpatch, or a function made by hookpatch."""
     if type(referrer) is FunctionType:
-        return is_trampoline(referrer) or referrer.__code__.co_filename.startswith(HERE)
+        is_ours = is_trampoline(referrer) or referrer.__code__.co_filename.startswith(HERE)
+        return is_ours or is_of_hookpatch(referrer.__globals__)  # dataclasses make functions
     if type(referrer) is AttributesInPlace:
         return False
     is_module = type(referrer) is dict and referrer.get("__spec__") is not None

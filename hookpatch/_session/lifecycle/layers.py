@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
+from sys import _getframe
 from types import FunctionType, ModuleType
 from typing import Any, Final
 from weakref import WeakKeyDictionary, ref
@@ -84,7 +84,7 @@ class LayersLifecycle(Lifecycle):
     def _place(self, applied: AppliedLayer) -> bool:
         """Note a layer before applying; return False if the session has ended, or the site has a layer of the patch."""
         site = applied.site
-        applied.begun = Begun(sys._getframe(1))  # first: then an interrupt cannot leave a layer that seems applied
+        applied.begun = Begun(_getframe(1))  # first: then an interrupt cannot leave a layer that seems applied
         earlier = self._placed.setdefault(site, applied)
         if earlier.was_interrupted:
             earlier.restore(self._request)

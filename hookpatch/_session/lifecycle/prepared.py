@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import cached_property, partial
+from sys import _getframe
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
 from weakref import ReferenceType
@@ -139,7 +139,7 @@ class Prepared:
     def undo(self, number: int) -> None:
         """Restore the patch of a collected session, whatever the state of the patch."""
         applied, alone, watch = self.applied, self.alone, self.watch
-        if applied is None or alone is None or watch is None or not take_fast_path(sys._getframe(), self):
+        if applied is None or alone is None or watch is None or not take_fast_path(_getframe(), self):
             return
         # No session is left to report an error of a plugin.
         notifying = interrupts.begin(partial(notify.sites_changed, [self.site]))
@@ -222,7 +222,7 @@ def keep(patch: Patch, module: ModuleType | None, site: Site, own: object) -> No
         if len(names) == len(way) < 2:
             can_be_fast = is_usual(patch) and is_plain(patch, site.slot, own)
             preparation = Prepared(module, names[0] if names else None, site, own, can_be_fast)
-            if not take_fast_path(sys._getframe(), preparation):
+            if not take_fast_path(_getframe(), preparation):
                 return
             try:
                 if (current := prepared(patch)) is None or not current.number:  # else in use by another session

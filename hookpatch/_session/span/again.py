@@ -5,9 +5,9 @@ Anything unusual returns False before a change: then the session opens and close
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import partial
+from sys import _getframe
 from time import time
 from typing import Final, Literal
 from weakref import ref
@@ -49,7 +49,7 @@ class SessionAgain(OpeningSession):
         if (new := () if self._is_prepared else self._prepare()) is None:
             return False
         # The frame is in no variable: a frame holding itself would keep an interrupted call alive.
-        if fast_path.setdefault(None, (sys._getframe(), self, entrance))[0] is not sys._getframe():
+        if fast_path.setdefault(None, (_getframe(), self, entrance))[0] is not _getframe():
             return False
         is_open = False
         try:
@@ -82,7 +82,7 @@ class SessionAgain(OpeningSession):
 
     def _leave_again(self, entrance: object) -> bool:
         """Close a session opened on the fast path; return False if the session was touched since."""
-        if fast_path.setdefault(None, (sys._getframe(), self, entrance))[0] is not sys._getframe():
+        if fast_path.setdefault(None, (_getframe(), self, entrance))[0] is not _getframe():
             return False
         try:
             sites = self._sites() if hearers else ()

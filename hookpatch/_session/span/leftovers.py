@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
+from sys import _getframe
 from typing import Any, Final, TypeAlias, final
 from weakref import ReferenceType
 
@@ -45,7 +45,7 @@ class _Postponed:
 
 def do_or_postpone(act: Callable[[], object]) -> None:
     """Do the work of a finalizer, the caller; after the change if the finalizer runs in the middle of a change."""
-    if interrupts.may_hold_a_lock(sys._getframe(1).f_back):
+    if interrupts.may_hold_a_lock(_getframe(1).f_back):
         postponed.append(_Postponed(act))
     else:
         act()

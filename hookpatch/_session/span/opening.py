@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
+from sys import _getframe
 from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
@@ -44,15 +44,15 @@ class OpeningSession(SessionState):
         """Open or close the session while no other thread does; leave if ``act`` is interrupted."""
         operation = interrupts.begin(partial(self._give_up, entrance))
         try:
-            if self._take_turn(sys._getframe()):
+            if self._take_turn(_getframe()):
                 act()
         except BaseException as error:
             # SessionError: another thread has the turn, or the restored patches received too few calls.
             if not isinstance(error, SessionError):
                 self._give_up(entrance)  # interrupted again: the operation stays, and the next look calls this
-            self._end_turn(sys._getframe(), operation)
+            self._end_turn(_getframe(), operation)
             raise
-        self._end_turn(sys._getframe(), operation)
+        self._end_turn(_getframe(), operation)
 
     def _end_turn(self, frame: FrameType, operation: interrupts.Operation) -> None:
         self._turn.release_for(frame)
@@ -73,11 +73,11 @@ class OpeningSession(SessionState):
     def _give_up(self, entrance: object) -> None:
         """End an entrance after an interrupt; if interrupted again, the next look repeats the call."""
         again = interrupts.begin(partial(self._give_up, entrance))
-        self._take_turn(sys._getframe())
+        self._take_turn(_getframe())
         try:
             self._leave(entrance)
         finally:
-            self._turn.release_for(sys._getframe())
+            self._turn.release_for(_getframe())
         interrupts.end(again)
 
     def end_lost_entrances(self) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from sys import _getframe
 from typing import TYPE_CHECKING, Final
 
 from hookpatch._bootstrap import imports, interrupts
@@ -97,7 +97,7 @@ class SessionState:
 
     def make_entries(self) -> None:
         """Make the lifecycles and entries of a session opened on the fast path, as an opening with locks does."""
-        if not interrupts.take_fast_path(sys._getframe(), _reader):
+        if not interrupts.take_fast_path(_getframe(), _reader):
             return  # in the midst of a change by this thread
         try:
             if self._written is None:

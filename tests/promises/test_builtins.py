@@ -1,0 +1,108 @@
+"""Patches of builtins: hookpatch itself calls builtins of its own, so each patch of a builtin can be restored."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+
+SOME: Final = ("len", "isinstance", "list", "dict", "getattr", "__import__")
+PROGRAM: Final = """
+    import builtins, json, os, signal, sys, types
+    import hookpatch
+    way, *names = sys.argv[1:]
+    functions = vars(builtins)
+    names = names or [
+        name for name, value in functions.items()
+        if isinstance(value, types.BuiltinFunctionType)
+        or (isinstance(value, type) and not issubclass(value, BaseException) and value.__module__ == "builtins")
+    ]
+
+    def raises(*args, **kwargs):
+        raise RuntimeError(args)
+
+    def answers_nonsense(*args, **kwargs):
+        return ("nonsense",)
+
+    def session_of(name, new):
+        address, reach = f"builtins:{name}", "everywhere" if way == "everywhere" else "slot"
+        if way == "replace":
+            return hookpatch.active(hookpatch.replace(address, new))
+        wrapper = lambda wrapped, instance, args, kwargs: new(*args, **kwargs)
+        return hookpatch.active(hookpatch.wrap(address, wrapper, reach=reach))
+
+    def is_restored(name, new, original):
+        session = session_of(name, new)
+        try:
+            with session:
+                if new is not original and functions[name] is original:
+                    return False
+                if way == "report":
+                    try:
+                        session.report()
+                    except Exception:
+                        pass  # of the standard library, which calls the patched builtin
+        except BaseException as error:
+            os.write(2, f"{name}: {error!r}".encode())
+            return False
+        return functions[name] is original
+
+    if way != "first":  # else each child process imports hookpatch's other files inside the block
+        for name in ("len", "set"):
+            with session_of(name, functions[name]) as session:
+                session.report()
+    bad = []
+    for name in names:
+        original = functions[name]
+        for new in (raises, answers_nonsense, original):
+            if not (child := os.fork()):
+                signal.alarm(60)
+                status = 1
+                try:
+                    status = 0 if is_restored(name, new, original) else 1
+                finally:
+                    os._exit(status)
+            if os.waitpid(child, 0)[1]:
+                bad.append((name, "original" if new is original else new.__name__))
+    print(json.dumps([len(names), bad]))
+"""
+
+
+def _failures(way: str, names: Sequence[str] = ()) -> tuple[int, list[list[str]]]:
+    """Return how many builtins were patched, and which patches were not restored or raised an error at the end."""
+    command = [sys.executable, "-W", "ignore", "-c", inspect.cleandoc(PROGRAM), way, *names]
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    assert completed.returncode == 0, completed.stderr
+    count, bad = json.loads(completed.stdout)
+    return count, bad
+
+
+@pytest.mark.parametrize("way", ["replace", "wrap", pytest.param("report", marks=pytest.mark.ends)])
+def test_each_builtin_is_restored_whatever_the_patch_does(way: str) -> None:
+    """A function that raises an error or answers nonsense in place of a builtin, also with a report inside."""
+    count, bad = _failures(way)
+    assert count > 60
+    assert bad == []
+
+
+def test_first_block_of_a_process_is_restored() -> None:
+    """Hookpatch imports most of its files inside the block."""
+    assert _failures("first", SOME) == (len(SOME), [])
+
+
+def test_patch_everywhere_leaves_hookpatch_alone() -> None:
+    """With reach="everywhere" the factories of hookpatch's own dataclasses stay as they are."""
+    assert _failures("everywhere", SOME) == (len(SOME), [])
+
+
+def test_every_file_of_hookpatch_has_its_own_builtins() -> None:
+    """Also where pytest imports hookpatch: else the hook of pytest would write its asserts anew."""
+    files = {name: vars(module) for name, module in sys.modules.items() if name.startswith("hookpatch._")}
+    own = files["hookpatch._bootstrap.interrupts"]["__builtins__"]
+    assert len(files) > 50
+    assert {name for name, names in files.items() if names["__builtins__"] is not own} == {"hookpatch._bootstrap"}
