@@ -4,8 +4,8 @@
 ``inject``, ``default``, ``replace``, ``derive``, ``remove``, ``edit``, ``enter`` and ``transform`` declare patches
 without a plugin.
 
-Importing this package imports two other files alone: each name is fetched at its first use. A process has a single copy
-of the package: a second import, after a purge of sys.modules or from another folder, returns the first copy.
+Importing this package imports no other file: each name is fetched at its first use. A process has a single copy of the
+package: a second import, after a purge of sys.modules or from another folder, returns the first copy.
 
 PYTEST_DONT_REWRITE: pytest would warn that hookpatch, imported at interpreter start, is too early for a rewrite.
 """
@@ -111,6 +111,7 @@ if not TYPE_CHECKING:  # a type checker would take any name for a public one
         _open_postponed()
         if name not in _HOME:
             return import_module(f"hookpatch.{name}")
+        import_module("hookpatch._bootstrap.imports")  # first: loads the other files with builtins of their own
         value = getattr(import_module(f"hookpatch.{_HOME[name]}"), name)
         globals()[name] = value
         return value
@@ -154,8 +155,6 @@ def _keep_first_copy() -> None:
     is_second = "_hookpatch" in vars(sys)
     first, names = vars(sys).setdefault("_hookpatch", (this, {**globals()}))
     if not is_second:
-        from hookpatch._bootstrap import imports  # noqa: F401  (first: loads the other files)
-
         return
     second, is_reload = _words(), this is first
     vars(first).update(names)  # a reload has set all names anew

@@ -14,7 +14,7 @@ from __future__ import annotations
 import builtins
 import os
 from _thread import LockType, allocate_lock, get_ident
-from sys import _getframe
+from sys import _getframe, getrecursionlimit
 from time import monotonic, sleep
 
 TYPE_CHECKING = False
@@ -136,11 +136,26 @@ def take_fast_path(frame: FrameType, traveller: Traveller) -> bool:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Return True if a signal handler raised an error. True for each KeyboardInterrupt."""
+    """Return True if a signal handler raised an error, or the callers had used up the stack.
+
+    True for each KeyboardInterrupt.
+    """
     if not isinstance(error, (Exception, SystemExit)):
+        return True
+    if isinstance(error, RecursionError) and _has_met_a_deep_stack(error):
         return True
     codes = handler_codes()
     return any(frame.f_code in codes for frame, _ in _frames_of(error))
+
+
+def _has_met_a_deep_stack(error: RecursionError) -> bool:
+    """Return False if the executed code itself has recursed, in Python or in C."""
+    codes = [frame.f_code for frame, _ in _frames_of(error)]
+    depth = len(codes)
+    caller: FrameType | None = _getframe()
+    while caller is not None:
+        depth, caller = depth + 1, caller.f_back
+    return len(codes) < 2 * len({*codes}) and depth > getrecursionlimit() // 2
 
 
 class ErrorsOfCode:
