@@ -58,7 +58,8 @@ PROGRAM: Final = """
             errors[type(error).__name__] = errors.get(type(error).__name__, 0) + 1
         gc.collect()
         rows = [*hookpatch.report()]
-        if rows or string.capwords is not original or original("a") != "A" or before != (dict(os.environ), [*sys.meta_path]):
+        is_restored = string.capwords is original and original("a") == "A"
+        if rows or not is_restored or before != (dict(os.environ), [*sys.meta_path]):
             left.append(depth)
     print(json.dumps([[*errors], sum(errors.values()) < LIMIT - FIRST, silent, left]))
 """
