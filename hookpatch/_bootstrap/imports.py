@@ -19,16 +19,10 @@ import sys
 from _thread import get_ident
 from sys import _getframe
 
-from hookpatch._bootstrap.interrupts import (
-    Begun,
-    Operation,
-    Turn,
-    __builtins__,
-    begin,
-    end,
-    finish_interrupted,
-    is_interrupt,
-)
+from hookpatch._bootstrap import interrupts
+from hookpatch._bootstrap.interrupts import Begun, Operation, Turn, begin, end, finish_interrupted, is_interrupt
+
+__builtins__ = vars(interrupts)["__builtins__"]  # no import: Python 3.15 may make an import lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
