@@ -131,14 +131,11 @@ class Watch:
         name = self.module
         if sys.modules.get(name) is not module or name in _executing:
             return False
+        is_missing = not (_watches or _holds)  # without a search through the list
         self._arrival = arrival
-        if _watches or _holds:
-            _watches.setdefault(name, {})[self] = None
-            if _Finder in sys.meta_path:
-                return True
-        else:
-            _watches[name] = {self: None}
-        sys.meta_path.insert(0, _Finder)
+        _watches.setdefault(name, {})[self] = None
+        if is_missing or _Finder not in sys.meta_path:
+            sys.meta_path.insert(0, _Finder)
         return True
 
     def call_back(self, arrival: Arrival) -> None:
@@ -713,11 +710,21 @@ class _Finder:
         return spec
 
 
-class _Loader:
-    """Stands in for the real loader of a module until the module has been executed, then announces the module."""
+class _InPlaceOfLoader:
+    """Stands in for the real loader of a module."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        """Return any other attribute of the real loader (get_code, get_source, is_package...)."""
+        if name.startswith("_"):
+            raise AttributeError(name)  # copy and pickle ask for private names before ``_loader`` is set
+        return getattr(self._loader, name)
+
+
+class _Loader(_InPlaceOfLoader):
+    """Stands in until the module has been executed, then announces the module."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         create = getattr(self._loader, "create_module", None)
@@ -755,12 +762,6 @@ class _Loader:
             raise
         finally:
             _ahead.pop(spec.name, None)
-
-    def __getattr__(self, name: str) -> Any:
-        """Return any other attribute of the real loader (get_code, get_source, is_package...)."""
-        if name.startswith("_"):
-            raise AttributeError(name)  # copy and pickle ask for private names before ``_loader`` is set
-        return getattr(self._loader, name)
 
 
 def _is_initializing(module: ModuleType) -> bool:
@@ -873,11 +874,8 @@ def _first(name: str) -> ModuleType | None:
     return module if getattr(module, "__name__", "") == name else None
 
 
-class _OwnLoader:
+class _OwnLoader(_InPlaceOfLoader):
     """Gives a file of hookpatch the builtins of hookpatch, which no patch changes."""
-
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = type(sys)(spec.name)
@@ -887,17 +885,12 @@ class _OwnLoader:
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)
 
-    def __getattr__(self, name: str) -> Any:
-        """Return any other attribute of the real loader (get_code, get_source, is_package...)."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._loader, name)
 
-
-class _KeepingLoader:
+class _KeepingLoader(_InPlaceOfLoader):
     """Stands in for the loader of a module that was imported before: executes nothing."""
 
     def __init__(self, module: ModuleType, is_reload: bool) -> None:
+        super().__init__(module.__loader__)
         self._module = module
         self._facts = {name: value for name, value in vars(module).items() if name.startswith("__")}
         self._is_reload = is_reload
@@ -914,12 +907,6 @@ class _KeepingLoader:
                 SecondCopyWarning(module.__name__, vars(sys)["_hookpatch"][0]._words(), is_reload=True),
                 past=["_pytest"],
             )
-
-    def __getattr__(self, name: str) -> Any:
-        """Return any other attribute of the real loader (get_code, get_source, is_package...)."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._facts["__loader__"], name)
 
 
 sys.path_hooks.insert(0, _find_ours)

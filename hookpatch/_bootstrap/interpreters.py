@@ -6,6 +6,7 @@ import sys
 from typing import Any, Final
 
 from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.imports import begun_names
 
 MODULE: Final = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
 
@@ -22,19 +23,15 @@ def other_interpreters() -> frozenset[int]:
 
 def is_only_interpreter() -> bool:
     """Return True if this interpreter is the only one of the process."""
-    if _list_all is None and not _finds_list():
-        return True
-    return len(_list_all()) == 1
-
-
-_list_all: Any = None  # the function that lists all interpreters, once known
-
-
-def _finds_list() -> bool:
     global _list_all
-    if (module := imports.loaded(MODULE)) is not None:
+    if MODULE not in begun_names:
+        return True
+    if _list_all is None and (module := imports.loaded(MODULE)) is not None:
         _list_all = module.list_all
-    return module is not None
+    return _list_all is None or len(_list_all()) == 1
+
+
+_list_all: Any = None  # the function that lists all interpreters, once known: this is asked at each block
 
 
 def is_main() -> bool:

@@ -14,7 +14,8 @@ from functools import partial
 from types import MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
-from hookpatch._bootstrap import environment, imports, interpreters
+from hookpatch._bootstrap import environment, imports
+from hookpatch._bootstrap.interpreters import is_only_interpreter
 from hookpatch._bootstrap.interrupts import Turn
 from hookpatch._bootstrap.json import parsed, written
 from hookpatch._bootstrap.selection import Selection
@@ -105,11 +106,11 @@ def carry_again_no_longer(number: int) -> bool:
     block = _open.get(number)
     if block is None or len(_open) > 1 or (starts.applied and not starts.may_end_again()):
         return False
-    if interpreters.MODULE in imports.begun_names and not interpreters.is_only_interpreter():
+    if not is_only_interpreter():
         return False  # an interpreter made inside the block keeps the patches
     if block.variable and not environment.hand_on_no_longer():
         return False
-    liveness.end_again(block.key)
+    liveness.end(block.key, ())
     del _open[number]
     return not starts.applied or starts.update_again()
 

@@ -84,12 +84,9 @@ def begin(key: int) -> None:
 
 def begin_again(key: int) -> bool:
     """Note that a block is open; return False if the end of a block cannot be noted at once. On the fast path."""
-    if (table := _table) is None:
+    if _table is None:
         return not _IS_POSSIBLE
-    if index := table.ends.get(key):
-        table.numbers[index] = 0
-    else:
-        table.begin(key)
+    _table.begin(key)
     return True
 
 
@@ -101,14 +98,6 @@ def end(key: int, open_keys: Iterable[int]) -> None:
             _table = _Table([key, *open_keys])
     if (table := _table) is not None and (end := table.ends.get(key)) and not table.numbers[end]:
         table.numbers[end] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-
-
-def end_again(key: int) -> None:
-    """Note the end of the only open block; may be called again. On the fast path."""
-    if (table := _table) is not None and (index := table.ends.get(key)):
-        table.numbers[index] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    else:
-        end(key, ())
 
 
 def outwait(key: int) -> None:

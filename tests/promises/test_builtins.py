@@ -114,3 +114,18 @@ def test_files_of_hookpatch_have_its_own_builtins() -> None:
     """
     output = subprocess.check_output([sys.executable, "-W", "ignore", "-c", inspect.cleandoc(code)], text=True)
     assert output == "True set()\n"
+
+
+def test_patch_of_the_function_for_frames_is_restored() -> None:
+    """Each lock of hookpatch notes its frame by the function from before the patch."""
+    code = """
+        import sys
+        import hookpatch
+        def raises(wrapped, instance, args, kwargs): raise RuntimeError
+        original = sys._getframe
+        with hookpatch.active(hookpatch.wrap("sys:_getframe", raises), count=True):
+            is_patched = sys._getframe is not original
+        print(is_patched, sys._getframe is original)
+    """
+    output = subprocess.check_output([sys.executable, "-W", "ignore", "-c", inspect.cleandoc(code)], text=True)
+    assert output == "True True\n"

@@ -14,7 +14,6 @@ from weakref import ref
 
 from hookpatch._bootstrap import environment, interrupts
 from hookpatch._bootstrap.imports import announced_late, begun_names, unheard
-from hookpatch._bootstrap.interpreters import MODULE as INTERPRETERS
 from hookpatch._bootstrap.interpreters import is_only_interpreter
 from hookpatch._bootstrap.interrupts import Turn, fast_path, held, operations
 from hookpatch._engine.patch.patch import Patch
@@ -53,8 +52,7 @@ class SessionAgain(OpeningSession):
             return False
         is_open = False
         try:
-            is_alone = INTERPRETERS not in begun_names or is_only_interpreter()
-            if self._state != "open" and is_alone and not _is_disturbed() and environment.enables_blocks():
+            if self._state != "open" and not _is_disturbed() and is_only_interpreter() and environment.enables_blocks():
                 for patch, preparation in new:
                     note_first(patch, preparation)
                 is_open = self._begin(entrance, self._sites() if hearers else ())
