@@ -136,7 +136,7 @@ def _help_needed() -> set[str]:
 
 
 def _update_help(sites: Sequence[Site]) -> None:
-    if _help.sessions or any(_is_proxy_of_class(site.value) for site in sites):
+    if _help.sessions or (imports.begun(_PYDOC) and any(_is_proxy_of_class(site.value) for site in sites)):
         _help.update(_help_needed)
 
 

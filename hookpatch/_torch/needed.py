@@ -67,7 +67,7 @@ def needs_of(site: Site) -> set[str]:
 def _needs_of(site: Site) -> set[str]:
     needs: set[str] = set()
     slot, value, layers = site.slot, site.value, site.layers
-    if slot.owner is None or all(layer.owner in _OWN for layer in layers):  # of a dead instance
+    if not layers or slot.owner is None or all(layer.owner in _OWN for layer in layers):  # None: of a dead instance
         return needs
     classes, is_of_proxy = methods_of(slot), is_proxy(value)
     of_torch = isinstance(slot, FunctionSlot) and is_of_torch(slot.owner.__module__)

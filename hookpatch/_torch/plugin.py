@@ -56,6 +56,8 @@ def hookpatch_changed(sites: Sequence[Site]) -> None:
 
 def _bypassed(site: Site) -> list[str]:
     """Return a message for each patch of a site that torch or Triton bypasses."""
+    if not site.layers:
+        return []
     problems = [(layer, _OF_TENSOR if _is_of_tensor(site) else past_triton(site, layer)) for layer in site.layers]
     return [f"{layer.patch.address} of {layer.owner}: {problem}" for layer, problem in problems if problem]
 
@@ -209,7 +211,7 @@ def _drop_scripted(scripting: Any, sites: Sequence[Site]) -> None:
     store = scripting.concrete_type_store
     store.type_store.clear()
     store.methods_compiled.clear()
-    for site in sites:
+    for site in sites if state._jit_caching_layer else ():
         changed_inside = [site.slot.owner] if isinstance(site.slot, FunctionSlot) else []
         for function in (*map(inner, site.known_values), *changed_inside):
             if type(function) is FunctionType:

@@ -64,7 +64,8 @@ class SlotBefore:
         left_out: dict[Layer, Exception] = {}
         run: list[Layer] = []  # the innermost first, until complete
         stand_in: StandIn | None = None
-        fitting, parameters = stand_in, list[Parameter]() or None  # the parameters are those below this stand-in
+        fitting: StandIn | None = None
+        parameters: list[Parameter] | None = None  # those below ``fitting``
         for layer in reversed(layers):
             try:
                 if value is ABSENT and layer.patch.verb != "replace" and not layer.patch.add:

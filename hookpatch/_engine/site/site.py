@@ -215,8 +215,8 @@ class Site:
 
         def end() -> None:
             nonlocal ending
-            is_needless = layer.is_needless and not self._state.written  # what came into the slot has no value to cover
-            if not self._layers and self._ending != "restored" and not is_needless:
+            if not self._layers and self._ending != "restored" and (self._state.written or not layer.is_needless):
+                # What came into the slot of a needless layer has no value to cover.
                 ending = "displaced" if self._ending == "dormant" and not layer.wraps else self._ending
             note(ending)
             if ending != "restored" or (not self._layers and self._state.may_come_back):
@@ -362,8 +362,10 @@ class Site:
 
     def foreign_code(self, layer: Layer) -> CodeType | None:
         """Return the code that other code has assigned to our wrapper that runs a layer; None for our own code."""
-        codes = (stand_in.foreign_code for stand_in in self._stand_ins if layer in stand_in.layers)
-        return next((code for code in codes if code is not None), None)
+        for stand_in in self._stand_ins:
+            if layer in stand_in.layers and (code := stand_in.foreign_code) is not None:
+                return code
+        return None
 
     def _restore_late(self, waiting: Sequence[LateRestore]) -> None:
         # An error of the owner is suppressed: the looking code has not caused the error, and the next look tries again.
@@ -525,7 +527,9 @@ class Site:
         ``layers``, ``stand_ins``: those that remain in the slot.
         """
         leaving = [stand_in for stand_in in self.stand_ins if stand_in not in stand_ins]
-        beneath, inside, resting = self._state.base, list[Layer](), list[tuple[StandIn, Any, _Layers, Layer]]()
+        resting: list[tuple[StandIn, Any, _Layers, Layer]] = []
+        beneath = self._state.base
+        inside: list[Layer] = []
         for layer in reversed(self._layers if leaving else ()):
             if layer.wraps:
                 inside = [layer, *inside]

@@ -28,7 +28,7 @@ _LAST: Final = 32  # the number of our last values that are recognised later
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Former:
     """Our value that was in a slot, and its original. No tuple: a search for holders would follow it."""
 

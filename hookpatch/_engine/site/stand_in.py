@@ -102,6 +102,8 @@ class StandIn:
     @property
     def foreign_code(self) -> CodeType | None:
         """The code that other code has assigned to a wrapper; None if each wrapper has its own."""
+        if self._top is None:
+            return None
         functions = [trampoline.function for trampoline in (self._top, *self._inner.values()) if trampoline]
         return next((function.__code__ for function in functions if not is_trampoline(function)), None)
 
@@ -236,8 +238,7 @@ def keep_pointed(
     kept = [stand_in for stand_in in stand_ins if stand_in.layers or id(inner(stand_in.base)) in given]
     if retired:
         retired = reuse({*stand_ins}.difference(kept), retired)
-    known = {weak() for weak in retired}
-    came = [stand_in for stand_in in kept if stand_in not in known]
+    came = [stand_in for stand_in in kept if ref(stand_in) not in retired]
     for stand_in in came:
         _kept_alive_by(stand_in.value).append(stand_in)
     return [*map(ref, came), *retired]

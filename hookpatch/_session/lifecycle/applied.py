@@ -22,7 +22,7 @@ from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.originals import beneath
 from hookpatch._engine.slots.part import ClassSlot
-from hookpatch._engine.slots.slot import Slot, inner
+from hookpatch._engine.slots.slot import ABSENT, Slot, inner
 from hookpatch._session.ledger import Entry, Requested, State
 from hookpatch._session.lifecycle import overwritten
 from hookpatch.errors import DisplacedWarning, HookpatchWarning, PatchFailedWarning, warn
@@ -47,6 +47,7 @@ class AppliedLayer:
     library: Watch | None = None  # waits for torch: the torch plugin must know of some layers
     has_ended: bool = False
     following: Following | None = None  # of the copies of a patched object
+    spec: object = ABSENT  # of the module with a copy of the target: a reload sets a new spec
 
     @property
     def was_interrupted(self) -> bool:

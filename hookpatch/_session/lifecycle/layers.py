@@ -7,7 +7,7 @@ from functools import partial
 from sys import _getframe
 from types import FunctionType, ModuleType
 from typing import Any, Final
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import Begun, is_interrupt
@@ -26,9 +26,6 @@ from hookpatch._session.lifecycle.applied import AppliedLayer, AwaitsLibrary, un
 from hookpatch._session.lifecycle.everywhere import is_of_imported_module
 from hookpatch._session.lifecycle.lifecycle import Formers, Lifecycle
 from hookpatch.errors import DriftWarning, PatchUnneededWarning, warn
-
-# With reach="everywhere", the spec of the module with a copy of the target: a reload sets a new spec.
-specs: Final[WeakKeyDictionary[Site, object]] = WeakKeyDictionary()
 
 
 class LayersLifecycle(Lifecycle):
@@ -96,6 +93,7 @@ class LayersLifecycle(Lifecycle):
             return False
         if earlier is not applied:
             applied.begun = None
+            earlier.spec = applied.spec
             earlier.site.refresh()  # reloaded: the same module with new values
         return earlier is applied
 
@@ -164,9 +162,8 @@ class LayersLifecycle(Lifecycle):
             errors.append(error)
         touched += self.touched
         placed = list(self._placed.values())
-        is_everywhere = self._patch.reach == "everywhere"
-        for site, entry in [(applied.site, applied.entry) for applied in self._homes_first() if is_everywhere]:
-            if entry is not None and entry.original is not None:
+        for site, entry in [(applied.site, applied.entry) for applied in self._homes_first()]:
+            if self._patch.reach == "everywhere" and entry is not None and entry.original is not None:
                 try:  # not as of the entry: the module may have been reloaded
                     own = beneath(site.slot) if site.original is ABSENT else site.original
                 except Exception as error:  # of the owner
@@ -183,14 +180,15 @@ class LayersLifecycle(Lifecycle):
 
         Called before the original changes, and at the end.
         """
-        is_everywhere = self._patch.reach == "everywhere"
-        for site in [site for site in [*self._placed] if is_everywhere and site in specs]:
-            spec, specs[site] = specs[site], imports.spec(site.slot.owner)
+        for applied in [*self._placed.values()]:
+            site = applied.site
+            if applied.spec is ABSENT or applied.spec is (spec := imports.spec(site.slot.owner)):
+                continue
             home = self._homes_first()[0].site
-            is_copy = specs[site] is not spec and inner(site.slot.read()) is inner(home.value)
-            if is_copy and site.original is not home.original:
+            if inner(site.slot.read()) is inner(home.value) and site.original is not home.original:
                 site.slot.write(home.original)
                 site.refresh()
+            applied.spec = spec
 
     def _homes_first(self) -> list[AppliedLayer]:
         """Return the layers, first of the target: in the module of ``sys.modules``, else in the last one imported."""

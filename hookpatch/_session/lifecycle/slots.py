@@ -24,7 +24,7 @@ from hookpatch._engine.slots.trial import PROXIES, functions_stand_in
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.applied import AppliedLayer
 from hookpatch._session.lifecycle.everywhere import reach
-from hookpatch._session.lifecycle.layers import LayersLifecycle, specs
+from hookpatch._session.lifecycle.layers import LayersLifecycle
 from hookpatch._session.lifecycle.prepared import Prepared, is_plain, is_usual, keep, prepared
 from hookpatch.errors import HookpatchError, PatchUnneededWarning, warn
 
@@ -177,7 +177,7 @@ class SlotLifecycle(LayersLifecycle):
             self._ledger.note_modules()
         applied, tally = self._layer(site)
         if words is not None and isinstance(site.slot.owner, ModuleType):
-            specs[site] = imports.spec(site.slot.owner)
+            applied.spec = imports.spec(site.slot.owner)
         layer = applied.layer
         if not self._place(applied):
             return

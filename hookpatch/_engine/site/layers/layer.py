@@ -267,7 +267,8 @@ class Layer:
             return self.call
         # A running call may have the argument of an outer layer that has ended since: the layers between left the
         # argument unchanged. This layer keeps the argument, too, if another outer layer gives the same parameter.
-        count, ended = among.count(place), dict[_Key, Test]()
+        count = among.count(place)
+        ended: dict[_Key, Test] = {}
         for came_at, layer in among.compared(() if self._left is None else self._left[0])[1]:
             if came_at < count and layer._left is not None:
                 ended |= layer._ended(among)
@@ -321,7 +322,7 @@ class Layer:
     @property
     def is_needless(self) -> bool:
         """True if a patch that adds a name found the name there."""
-        return self.without_effect == NOT_NEEDED
+        return self.patch.is_for_absent and self.without_effect == NOT_NEEDED
 
     @property
     def values_in_slots(self) -> tuple[Any, ...]:
