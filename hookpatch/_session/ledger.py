@@ -223,7 +223,7 @@ class Ledger:
     ``references`` gives the number for an entry by the id of the Requested, or of the rule's.
     """
 
-    __slots__ = ("_first", "_further", "_references", "holders", "imported_before")
+    __slots__ = ("_first", "_further", "_references", "holders", "imported_before", "library")
 
     def __init__(self, references: Mapping[int, int | None] = _NO_REFERENCES) -> None:
         self._references: Final = references
@@ -232,6 +232,8 @@ class Ledger:
         self._further: Final[dict[int, list[Entry]]] = {}
         self.imported_before: Mapping[str, object] = {}  # the modules noted by ``note_modules``
         self.holders: Any = None  # of all objects with reach="everywhere", while the session is opened
+        # The watch that passes layers to the plugin for torch once torch is imported. GIL: set in one operation.
+        self.library: Final[dict[None, imports.Watch]] = {}
 
     @property
     def entries(self) -> list[Entry]:
@@ -244,6 +246,11 @@ class Ledger:
         yield first
         for entry in [*self._further.get(id(first.request), ())]:
             yield from (entry,) if entry.request is first.request else self._with_further(entry)
+
+    @property
+    def changes(self) -> list[Any]:
+        """The callables and values of the session's patches."""
+        return [entry.request.patch.change for entries in (self._first, *self._further.values()) for entry in entries]
 
     def note_modules(self) -> None:
         """Note the imported modules when a patch with reach="everywhere" is first applied.

@@ -50,7 +50,8 @@ def site_in(function: FunctionType) -> Site:
 
 def over(original: Any) -> list[Site]:
     """Return the sites with an object as the original."""
-    return [site for site in patched() if site.original is original]
+    sites = [site for site in all_sites() if site.original is original]  # few: asked first
+    return [site for site in sites if site.layers and site.slot.owner is not None]
 
 
 def restore_late() -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, final
 from weakref import WeakSet, ref
 
 from hookpatch._bootstrap import imports
-from hookpatch._bootstrap.imports import Watch
 from hookpatch._bootstrap.interrupts import Begun, is_interrupt
 from hookpatch._engine.calls.noticed import reads_caller_by
 from hookpatch._engine.patch.process_end import CodeEnd, text_of
@@ -44,7 +43,6 @@ class AppliedLayer:
     layer: Layer
     entry: Entry | None = None  # None until the layer is applied
     begun: Begun | None = None  # while the layer is being applied
-    library: Watch | None = None  # waits for torch: the torch plugin must know of some layers
     has_ended: bool = False
     following: Following | None = None  # of the copies of a patched object
     spec: object = ABSENT  # of the module with a copy of the target: a reload sets a new spec
@@ -123,8 +121,6 @@ class AppliedLayer:
 
     def restore(self, request: Requested) -> None:
         """Remove the layer, and note the ending of the slot."""
-        if self.library is not None:
-            self.library.cancel()
         try:
             self._restore(request)
         finally:
@@ -184,7 +180,6 @@ class AppliedInstances:
     hears_copies: bool = False
     spread: Callable[[], None] = _nothing  # applies the patch to subclasses that have come since
     kinds: WeakSet[type] = field(default_factory=WeakSet)  # the classes of instances with the patch
-    library: Watch | None = None  # waits for torch, for all layers
     layers: dict[Site, AppliedLayer] = field(default_factory=dict)  # GIL: a change is one operation
     covered: str | None = None  # in words: other code has put a value over the patched method in an instance
     hooks: set[Site] = field(default_factory=set)  # the sites of layers that only notice new instances
@@ -213,12 +208,6 @@ class AppliedInstances:
             self.entry.become("overwritten", self.covered)
         else:
             self.entry.become(worst or "restored", worst and self._where(worst))
-
-    def stop_waiting(self) -> None:
-        """End the calls of ``born``, and the wait for torch."""
-        self.stop_listening()
-        if self.library is not None:
-            self.library.cancel()
 
     def _without_effect(self) -> str:
         """Return why layers have no effect, and how many, in words; empty if all layers have."""
@@ -251,12 +240,6 @@ class AppliedInstances:
 
 
 _WORST_FIRST: Final[tuple[State, ...]] = ("failed", "overwritten", "displaced", "dormant", "unlinked")
-
-
-class AwaitsLibrary(Protocol):
-    """An applied patch with a watch that waits for torch: the torch plugin must know of some layers."""
-
-    library: Watch | None
 
 
 class Applied(Protocol):

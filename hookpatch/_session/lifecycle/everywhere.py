@@ -17,7 +17,7 @@ from hookpatch._session.ledger import Ledger
 
 def look_for_holders(ledger: Ledger, values: list[Any]) -> None:
     """Note the holders of objects in the ledger."""
-    ledger.holders = reach().find(values, [entry.request.patch.change for entry in ledger.entries])
+    ledger.holders = reach().find(values, ledger.changes)
 
 
 def is_of_imported_module(slot: Slot) -> bool:

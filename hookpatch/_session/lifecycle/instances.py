@@ -192,7 +192,7 @@ class InstancesLifecycle(LayersLifecycle):
             yield
         except Exception as error:
             if not is_interrupt(error):  # else the session restores the instances
-                applied.stop_waiting()
+                applied.stop_listening()
                 for layer in reversed(list(applied.layers.values())):
                     self._placed.pop(layer.site, None)
                     undo(layer, self._request, [])
@@ -236,7 +236,7 @@ class InstancesLifecycle(LayersLifecycle):
             if not is_interrupt(error):
                 instances.layers.pop(applied.site, None)
             raise
-        self._await_library(instances, applied.site, applied.layer)
+        self._await_library(applied.site, applied.layer)
 
     # --- new instances
 
@@ -273,7 +273,7 @@ class InstancesLifecycle(LayersLifecycle):
 
     def _restore(self, errors: list[Exception], touched: list[Site], copied: Formers) -> None:
         for instances in self._instances:
-            instances.stop_waiting()
+            instances.stop_listening()
             instances.compare_slots()
         super()._restore(errors, touched, copied)
         self._dead.end_layers()

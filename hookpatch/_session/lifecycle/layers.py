@@ -22,7 +22,7 @@ from hookpatch._engine.slots.slot import ABSENT, Slot, inner
 from hookpatch._plugins import notify
 from hookpatch._session import task
 from hookpatch._session.ledger import Entry
-from hookpatch._session.lifecycle.applied import AppliedLayer, AwaitsLibrary, undo
+from hookpatch._session.lifecycle.applied import AppliedLayer, undo
 from hookpatch._session.lifecycle.everywhere import is_of_imported_module
 from hookpatch._session.lifecycle.lifecycle import Formers, Lifecycle
 from hookpatch.errors import DriftWarning, PatchUnneededWarning, warn
@@ -130,13 +130,14 @@ class LayersLifecycle(Lifecycle):
         if self._ended:
             watch.cancel()
 
-    def _await_library(self, applied: AwaitsLibrary, site: Site, layer: Layer) -> None:
+    def _await_library(self, site: Site, layer: Layer) -> None:
         """Pass a layer to the plugin for torch once torch is imported, if torch has caches to drop."""
-        if applied.library is None and notify.awaits_library(site, layer):
-            applied.library = notify.watch_of_library()
-            applied.library.begin()
+        library = self._ledger.library
+        if not library and notify.awaits_library(site, layer):
+            watch = library.setdefault(None, notify.watch_of_library())
+            watch.begin()
             if self._ended:
-                applied.library.cancel()
+                watch.cancel()
 
     def _is_skipped(self, slot: Slot) -> bool:
         """Compare a slot with the lock file; return True if the patch is left out because the slot has changed."""

@@ -79,8 +79,9 @@ class SlotLifecycle(LayersLifecycle):
         guard.check_slot(patch, slot, own, self._owner)
         if patch.reach == "slot":
             return slot, own, None
-        changes = [entry.request.patch.change for entry in self._ledger.entries]
-        everywhere = reach().Everywhere(patch, slot, own, self._request.goes_to, changes, self._request.home)
+        everywhere = reach().Everywhere(
+            patch, slot, own, self._request.goes_to, self._ledger.changes, self._request.home
+        )
         everywhere.check(self._owner)
         return slot, own, everywhere
 
@@ -191,7 +192,7 @@ class SlotLifecycle(LayersLifecycle):
                 former.layer.home = None
             layer.home = home
         self._commit(applied, note)
-        self._await_library(applied, site, layer)
+        self._await_library(site, layer)
         is_of_value = patch.verb not in GIVING_VERBS  # an argument may take effect later, when another patch ends
         is_expected = patch.is_for_absent
         if words is None and is_of_value and layer.without_effect and site.layers == (layer,) and not is_expected:

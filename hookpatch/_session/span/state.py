@@ -147,6 +147,8 @@ def end_lifecycles(
     touched: list[Site] = []
     for lifecycle in reversed(lifecycles):
         lifecycle.restore(errors, touched, copied)
+    for watch in ledger.library.values():
+        watch.cancel()
     for lifecycle in reversed(lifecycles):
         if isinstance(lifecycle, Lifecycle):
             lifecycle.end_source(errors)
