@@ -348,6 +348,53 @@ def test_patches_that_are_on_before_torch_is_imported(write_module: Callable[[st
     assert completed.stdout.splitlines() == ["80.0 80.0 62.0", "80.0", "70.0", "8.0 8.0 False"], completed.stderr
 
 
+ALONE: Final = """
+import contextvars, sys
+import hookpatch, vendor
+
+def tenfold(wrapped, instance, args, kwargs):
+    return wrapped(*args, **kwargs) * 10
+
+def tenfold_by(wrapped, instance, args, kwargs):
+    made = wrapped(*args, **kwargs)
+    made.by *= 10
+    return made
+
+{session}
+session.open()
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return vendor.Part().run(x) + vendor.act(x)
+
+x = torch.ones(1)
+model = torch.compile(Model(), backend="aot_eager", fullgraph=True)
+print(Model()(x).item(), model(x).item(), contextvars.Context().run(model, x).item())
+session.close()
+print(model(x).item(), any("hookpatch" in type(finder).__module__ for finder in sys.meta_path))
+"""
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("session", "outside"),
+    [
+        pytest.param("session = hookpatch.active(hookpatch.wrap('vendor:Part', tenfold_by))", 22.0, id="class"),
+        pytest.param("session = hookpatch.active(hookpatch.wrap('vendor:act', tenfold), scope='task')", 4.0, id="task"),
+    ],
+)
+def test_a_patch_that_is_on_alone_before_torch_is_imported(
+    write_module: Callable[[str, str], Path], session: str, outside: float
+) -> None:
+    """No patch of torch brings the plugin for torch: the session waits for torch."""
+    part = "class Part:\n    def __init__(self, by=2.0): self.by = by\n    def run(self, x): return x * self.by"
+    folder = write_module("vendor", f"def act(x): return x * 2\n{part}\n").parent
+    write_module("script", ALONE.replace("{session}", session))
+    completed = subprocess.run([sys.executable, "script.py"], cwd=folder, capture_output=True, text=True)
+    assert completed.stdout.splitlines() == [f"22.0 22.0 {outside}", "4.0 False"], completed.stderr
+
+
 @pytest.mark.model
 def test_patch_of_a_method_of_tensors_is_warned_of() -> None:
     """Captured code lacks the patch or runs the patch twice; eager calls have the patch once."""
