@@ -8,8 +8,7 @@ from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.lock.drift import Drift
 from hookpatch._engine.patch.versions import check_requirement, unneeded
-from hookpatch._engine.site.doubts import doubts
-from hookpatch._engine.site.reach import doubts_around
+from hookpatch._engine.site.doubts import doubts, doubts_around
 from hookpatch._engine.slots.guard import check_kept, getter_of, unchecked
 from hookpatch._engine.slots.originals import beneath, own_beneath
 from hookpatch._engine.slots.resolve import seen_from

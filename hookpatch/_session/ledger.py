@@ -223,7 +223,7 @@ class Ledger:
     ``references`` gives the number for an entry by the id of the Requested, or of the rule's.
     """
 
-    __slots__ = ("_first", "_further", "_references", "holders", "imported_before", "library")
+    __slots__ = ("_first", "_further", "_references", "changes", "holders", "imported_before", "library")
 
     def __init__(self, references: Mapping[int, int | None] = _NO_REFERENCES) -> None:
         self._references: Final = references
@@ -231,7 +231,9 @@ class Ledger:
         # The further entries of a patch, or of a rule's matches, by the id of the Requested, kept alive by the entries.
         self._further: Final[dict[int, list[Entry]]] = {}
         self.imported_before: Mapping[str, object] = {}  # the modules noted by ``note_modules``
-        self.holders: Any = None  # of all objects with reach="everywhere", while the session is opened
+        # Until ``forget_looks``: the holders of all objects with reach="everywhere", and what patches keep at a moment.
+        self.holders: Any = None
+        self.changes: tuple[object, Any] | None = None
         # The watch that passes layers to the plugin for torch once torch is imported. GIL: set in one operation.
         self.library: Final[dict[None, imports.Watch]] = {}
 
@@ -247,11 +249,6 @@ class Ledger:
         for entry in [*self._further.get(id(first.request), ())]:
             yield from (entry,) if entry.request is first.request else self._with_further(entry)
 
-    @property
-    def changes(self) -> list[Any]:
-        """The callables and values of the session's patches."""
-        return [entry.request.patch.change for entries in (self._first, *self._further.values()) for entry in entries]
-
     def note_modules(self) -> None:
         """Note the imported modules when a patch with reach="everywhere" is first applied.
 
@@ -259,6 +256,10 @@ class Ledger:
         """
         if not self.imported_before:
             self.imported_before = imports.finished()
+
+    def forget_looks(self) -> None:
+        """Forget what the patches applied together have shared."""
+        self.holders = self.changes = None
 
     def end(self) -> None:
         """Forget all facts that a report does not need."""

@@ -257,7 +257,7 @@ class Rule:
             for matched, match in self._made_anew():
                 if match.module is not executed and not self._ended:
                     matched.lifecycle.arrive(match.module, late or _LATE)
-            self._ledger.holders = None
+            self._ledger.forget_looks()
             self._note_count()
         except HookpatchError as error:
             fail_late(self._entry, self._policy, error, is_late=bool(late))

@@ -14,12 +14,18 @@ from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.patch.patch import GIVING_VERBS, Patch
 from hookpatch._engine.patch.steps import is_looked_up_in_class
 from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.function import has_cache, innermost
 from hookpatch._engine.slots.referrers import classes
 from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, attributes_of, is_class_of_program, mro
 
 _GETS_THE_CLASS: Final = ("__init_subclass__", "__class_getitem__")  # a class statement makes these class methods
 _NAMED: Final = (property, cached_property)  # need no name, or get it from hookpatch
 _FROM_BEFORE: Final = "from before the patch, and of the patch after its end"
+
+_DECORATED: Final = "the function inside its decorators is edited"
+_CACHED: Final = (
+    "a functools.lru_cache around the function keeps results from before the patch, and of the patch after its end"
+)
 
 
 def doubts(patch: Patch, slot: Slot, own: Any, value: Any) -> tuple[str, ...]:
@@ -120,3 +126,13 @@ def _lacks_its_name(value: Any, cls: type, name: str) -> Iterator[str]:
     if not any(type(text) is str and name in text for text in known):
         way = f"call value.__set_name__({cls.__name__}, {name!r}) before, or derive: the factory's descriptor is told"
         yield f"only a class statement tells the given {a_kind(value).partition(' ')[2]} its name; {way}"
+
+
+def doubts_around(patch: Patch, slot: Slot, shown: Any) -> tuple[str, ...]:
+    """Return in words the decorators, and the cache of results, around a function changed in place."""
+    inside = innermost(shown) if patch.verb == "edit" else shown
+    if type(inside) is not FunctionType or patch.reach == "slot" or patch.is_narrowed:
+        return ()
+    decorated = () if inside is shown else (_DECORATED,)
+    is_cached = has_cache(slot.owner) or has_cache(shown)
+    return (*decorated, f"{_CACHED}; call cache_clear() in both") if is_cached else decorated

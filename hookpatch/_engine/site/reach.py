@@ -5,45 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
-from typing import Any, Final, final
+from typing import Any, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
-from hookpatch._engine.calls.kept import globals_used
 from hookpatch._engine.calls.trampoline import HOOK
 from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.patch.module_lookup import fixed_part, presence_of
 from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.site.doubts import doubts_around
 from hookpatch._engine.site.late_restore import is_recognisable
+from hookpatch._engine.site.layers.changes import Changes, own_keys
 from hookpatch._engine.site.layers.layer import derived
 from hookpatch._engine.site.sites import over, patched, site_at
 from hookpatch._engine.site.slot_state import Former
 from hookpatch._engine.site.stand_in import binds, is_our_wrapper
 from hookpatch._engine.slots.attribute import AttributeSlot
-from hookpatch._engine.slots.function import FunctionSlot, has_cache, innermost
+from hookpatch._engine.slots.function import FunctionSlot, innermost
 from hookpatch._engine.slots.guard import getter_of
 from hookpatch._engine.slots.holders import Holder, holders
 from hookpatch._engine.slots.originals import originals, own_beneath
-from hookpatch._engine.slots.part import ClassSlot, PartSlot, own_places
+from hookpatch._engine.slots.part import ClassSlot, PartSlot
 from hookpatch._engine.slots.referrers import lists_references
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner, write_or_delete
 from hookpatch._engine.slots.trial import THIS_PYTHON, functions_change_inside
 from hookpatch.errors import TargetRefused
-
-_DECORATED: Final = "the function inside its decorators is edited"
-_CACHED: Final = (
-    "a functools.lru_cache around the function keeps results from before the patch, and of the patch after its end"
-)
-
-
-def doubts_around(patch: Patch, slot: Slot, shown: Any) -> tuple[str, ...]:
-    """Return in words the decorators, and the cache of results, around a function changed in place."""
-    inside = innermost(shown) if patch.verb == "edit" else shown
-    if type(inside) is not FunctionType or patch.reach == "slot" or patch.is_narrowed:
-        return ()
-    decorated = () if inside is shown else (_DECORATED,)
-    is_cached = has_cache(slot.owner) or has_cache(shown)
-    return (*decorated, f"{_CACHED}; call cache_clear() in both") if is_cached else decorated
 
 
 @final
@@ -68,12 +54,6 @@ def find(referents: Sequence[Any], changes: Iterable[Any]) -> Found:
     return Found(holders(referents), own, every)
 
 
-def own_keys(changes: Iterable[Any]) -> frozenset[tuple[Any, ...]]:
-    """Return the keys of the slots in which the callables and values of patches keep objects."""
-    changes = [*changes]
-    return frozenset().union(*map(own_places, changes), *map(_own_globals, changes))
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class Everywhere:
@@ -82,7 +62,7 @@ class Everywhere:
     Attributes:
         own: the slot's own value without our layers, or ABSENT.
         goes_to: returns True if the patch goes to the values of a module, given by name; None for a place without one.
-        changes: the callables and values of the session's patches; each may keep the original for itself.
+        changes: of the session.
         home: the module of the patch's plugin, None without a plugin.
     """
 
@@ -90,7 +70,7 @@ class Everywhere:
     slot: Slot
     own: Any
     goes_to: Callable[[str | None], bool]
-    changes: Sequence[Any]
+    changes: Changes
     home: str | None
 
     def check(self, owner: str) -> None:
@@ -149,19 +129,10 @@ class Everywhere:
             return False
         if self.patch.verb == "edit":
             return True
+        if self.changes.keep(referent, self.slot):
+            return False
         keeper = imports.loaded(self.home) if self.home and not self.goes_to(self.home) else None
-        kept_values = [] if keeper is None else [*vars(keeper).values()]
-        for function in map(inner, self._changes):  # of a class method, too
-            places = own_places(function).items()
-            kept_values += [originals[key].original if key in originals else value for key, value in places]
-            if type(function) is FunctionType:
-                kept_values += [value for key, value in _own_globals(function).items() if key != self.slot.key]
-        return not any(value is referent for value in kept_values)
-
-    @property
-    def _changes(self) -> list[Any]:
-        """The callables and values of the session's patches, each once."""
-        return [*{id(change): change for change in self.changes}.values()]
+        return keeper is None or not any(value is referent for value in [*vars(keeper).values()])
 
     @property
     def first(self) -> Slot:
@@ -185,7 +156,7 @@ class Everywhere:
         slot, own, referent = self.slot, self.own, self._referent
         if own is ABSENT or self._is_in_place:
             return [(self.first, None)]
-        changes = [self.patch.change, *self._changes]
+        changes = [self.patch.change, *self.changes.values]
         found = found or find([referent], changes)
         is_meant = not self.patch.is_narrowed or self.patch.goes_to(self.patch.module)
         slots: dict[tuple[Any, ...], tuple[Slot, str | None]] = {slot.key: (slot, None)} if is_meant else {}
@@ -286,14 +257,3 @@ def _module_of(slot: Slot) -> str | None:
     if isinstance(slot.owner, ModuleType):
         return slot.owner.__name__
     return None if slot.in_class is None else slot.in_class.__module__
-
-
-def _own_globals(change: Any) -> dict[tuple[Any, ...], Any]:
-    """Return the values of the global names that a wrapper, factory or patch's value uses, by the key of the slot."""
-    functions = [inner(value) for value in vars(change).values()] if isinstance(change, type) else [inner(change)]
-    values: dict[tuple[Any, ...], Any] = {}
-    for function in functions:
-        module = imports.loaded(function.__module__) if type(function) is FunctionType else None
-        if module is not None and vars(module) is function.__globals__:
-            values |= {("attribute", id(module), name): value for name, value in globals_used(function).items()}
-    return values

@@ -17,7 +17,19 @@ from hookpatch._session.ledger import Ledger
 
 def look_for_holders(ledger: Ledger, values: list[Any]) -> None:
     """Note the holders of objects in the ledger."""
-    ledger.holders = reach().find(values, ledger.changes)
+    ledger.holders = reach().find(values, changes_of(ledger, None).values)
+
+
+def changes_of(ledger: Ledger, moment: object) -> Any:
+    """Return the callables and values of all patches of a session: see ``Changes``.
+
+    ``moment``: the spec of a module executed just now, the same for all patches of the module; None while the session
+    is opened.
+    """
+    if (changes := ledger.changes) is None or changes[0] is not moment:
+        patches = (entry.request.patch for entry in ledger.entries)
+        ledger.changes = changes = moment, reach().Changes(patch.change for patch in patches)
+    return changes[1]
 
 
 def is_of_imported_module(slot: Slot) -> bool:

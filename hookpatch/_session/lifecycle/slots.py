@@ -23,7 +23,7 @@ from hookpatch._engine.slots.slot import ABSENT, Slot, inner, is_class_of_progra
 from hookpatch._engine.slots.trial import PROXIES, functions_stand_in
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.applied import AppliedLayer
-from hookpatch._session.lifecycle.everywhere import reach
+from hookpatch._session.lifecycle.everywhere import changes_of, reach
 from hookpatch._session.lifecycle.layers import LayersLifecycle
 from hookpatch._session.lifecycle.prepared import Prepared, is_plain, is_usual, keep, prepared
 from hookpatch.errors import HookpatchError, PatchUnneededWarning, warn
@@ -79,9 +79,8 @@ class SlotLifecycle(LayersLifecycle):
         guard.check_slot(patch, slot, own, self._owner)
         if patch.reach == "slot":
             return slot, own, None
-        everywhere = reach().Everywhere(
-            patch, slot, own, self._request.goes_to, self._ledger.changes, self._request.home
-        )
+        changes = changes_of(self._ledger, imports.spec(module) if anew else None)
+        everywhere = reach().Everywhere(patch, slot, own, self._request.goes_to, changes, self._request.home)
         everywhere.check(self._owner)
         return slot, own, everywhere
 

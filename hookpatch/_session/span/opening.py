@@ -150,7 +150,7 @@ class OpeningSession(SessionState):
         for lifecycle in lifecycles:
             if isinstance(lifecycle, Lifecycle):
                 lifecycle.run_anew()
-        ledger.holders = None
+        ledger.forget_looks()
         for error in notify.sites_changed(site for lifecycle in lifecycles for site in lifecycle.touched):
             raise error
 
@@ -169,7 +169,7 @@ class OpeningSession(SessionState):
             self.make_entries()
         self._state = "closing"
         call_undos(self._undos)
-        self._ledger.holders = None
+        self._ledger.forget_looks()
         self._is_fast = self._is_prepared = False
         opened.pop(self._number, None)
         self._state = "closed"
