@@ -41,6 +41,7 @@ class Found:
     """
 
     holders: Sequence[Holder]
+    objects: Sequence[Any]
     own: frozenset[tuple[Any, ...]]
     patched_with: Mapping[int, Any]
 
@@ -51,7 +52,7 @@ def find(referents: Sequence[Any], changes: Iterable[Any]) -> Found:
     applied = [value for layer in layers for value in (layer.patch.change, *layer.values_in_slots)]
     every = {id(change): change for change in (*changes, *applied, *derived())}
     own = own_keys(every.values())  # first: the holders found refer to the objects that nothing else refers to
-    return Found(holders(referents), own, every)
+    return Found(holders(referents), (*referents,), own, every)
 
 
 @final
@@ -151,13 +152,14 @@ class Everywhere:
         patched.
 
         Args:
-            found: the holders of this object and others, if a search was made just now.
+            found: the holders of this object and others, if a search for several patches was made just now.
         """
         slot, own, referent = self.slot, self.own, self._referent
         if own is ABSENT or self._is_in_place:
             return [(self.first, None)]
         changes = [self.patch.change, *self.changes.values]
-        found = found or find([referent], changes)
+        if found is None or all(known is not referent for known in found.objects):
+            found = find([referent], changes)
         is_meant = not self.patch.is_narrowed or self.patch.goes_to(self.patch.module)
         slots: dict[tuple[Any, ...], tuple[Slot, str | None]] = {slot.key: (slot, None)} if is_meant else {}
         for site in over(referent):

@@ -7,12 +7,15 @@ from types import ModuleType
 from typing import Any
 
 from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.kept import keeps
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.slot_state import Former
 from hookpatch._engine.site.stand_in import is_proxy
+from hookpatch._engine.slots.originals import own_beneath
+from hookpatch._engine.slots.resolve import resolve
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner
-from hookpatch._session.ledger import Ledger
+from hookpatch._session.ledger import Ledger, Requested
 
 
 def look_for_holders(ledger: Ledger, values: list[Any]) -> None:
@@ -30,6 +33,43 @@ def changes_of(ledger: Ledger, moment: object) -> Any:
         patches = (entry.request.patch for entry in ledger.entries)
         ledger.changes = changes = moment, reach().Changes(patch.change for patch in patches)
     return changes[1]
+
+
+def look_for_others(ledger: Ledger, request: Requested, everywhere: Any) -> None:
+    """Look for the holders of all objects that waiting patches take from a module executed just now.
+
+    ``request``, ``everywhere``: of the first of the patches. Nothing is noted if there are no others.
+    """
+    name = request.patch.module
+    module = None if name is None else imports.module_named(name)
+    if module is None or ledger.holders is not None or not everywhere.searched_objects():
+        return
+    waiting = [entry.request for entry in ledger.entries if entry.state == "waiting"]
+    of_module = [other for other in waiting if other.patch.module == name and other.patch.source is None]
+    together = [other for other in of_module if other.patch.reach == "everywhere"]
+    objects: list[Any] = []  # no list beside: another list would be a holder, too
+    for other in together:
+        objects += _objects_of(other, module, everywhere.changes)
+    if len(objects) > 1 and any(other is request for other in together):
+        ledger.share(reach().find(objects, everywhere.changes.values), together)
+
+
+def _objects_of(request: Requested, module: ModuleType, changes: Any) -> list[Any]:
+    """Return the objects of a patch for the search; none if the patch does not fit, which the patch will say itself."""
+    patch = request.patch
+    if patch.is_rule or patch.target is None:
+        return []
+    try:
+        slot = resolve(patch.target, module, request.owner)
+        own = own_beneath(slot)
+        objects: list[Any] = (
+            reach().Everywhere(patch, slot, own, request.goes_to, changes, request.home).searched_objects()
+        )
+    except Exception as error:
+        if is_interrupt(error):
+            raise
+        return []
+    return objects
 
 
 def is_of_imported_module(slot: Slot) -> bool:
