@@ -30,9 +30,9 @@ Item: TypeAlias = dict[str, Any]  # a plugin's name with its options, or a pickl
 
 _ROOM: Final = 60_000  # bytes of a patch
 _MANY: Final = 256
+_FEW: Final = 5  # items named in a message
 _facts: Final = attrgetter(*(field.name for field in fields(Patch) if field.name not in ("target", "change")))
-# Packed patches with a function, by the name of the function and the values of the patch.
-_cache: Final[dict[tuple[Any, ...], PayloadItem]] = {}
+_cache: Final[dict[tuple[Any, ...], PayloadItem]] = {}  # by the name of a patch's function, and the facts of the patch
 
 
 class PayloadItem(NamedTuple):
@@ -116,8 +116,9 @@ class OpenBlock:
 
     @property
     def names(self) -> str:
-        """The names of the items handed on, for a message."""
-        return ", ".join(piece.of for piece in self.payload.pieces)
+        """The names of the items handed on, for a message; of many items the first."""
+        names, more = [piece.of for piece in self.payload.pieces[:_FEW]], len(self.payload.pieces) - _FEW
+        return f"{', '.join(names)}{f' and {more} more' * (more > 0)}"
 
     @property
     def is_of_thread(self) -> bool:
@@ -128,10 +129,9 @@ class OpenBlock:
         """Return the block as JSON; without ``main``, names of ``__main__`` are replaced by a note."""
         return self.payload.text(self.id, [piece.text if main else piece.elsewhere for piece in self.payload.pieces])
 
-    @property
-    def notes(self) -> str:
-        """The block as JSON, each item replaced by a note, for an environment without room."""
-        return self.payload.text(self.id, [_note(piece.of, _NO_ROOM) for piece in self.payload.pieces])
+    def note(self, of: str = "") -> str:
+        """Return the block as JSON, the items replaced by a note, for an environment without room."""
+        return self.payload.text(self.id, [_note(of or self.names, _NO_ROOM)] if self.payload.pieces else [])
 
 
 def key_of(id: str) -> int:

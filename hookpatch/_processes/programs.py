@@ -255,13 +255,14 @@ def _write() -> None:
 
 
 def _text(blocks: Iterable[OpenBlock]) -> str:
-    """Return the JSON list of blocks; of a block without room, a note of the missing items, if there is room for it."""
+    """Return the JSON list of blocks; of a block without room a note, and a last note if notes have no room, either."""
     texts: list[str] = []
     length = 0
     for block in blocks:
         text = block.elsewhere = block.elsewhere or block.text(main=False)
-        text = text if length + len(text) <= _ROOM else block.notes
+        text = text if length + len(text) <= _ROOM else block.note()
         if length + len(text) > _WITH_NOTES:
+            texts.append(block.note("the patches of this block and of all blocks opened later"))
             break  # no look at the blocks behind: with very many open, each opening and closing would look at all
         if text:
             texts.append(text)

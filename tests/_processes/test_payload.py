@@ -52,6 +52,23 @@ def test_block_that_is_too_large_by_itself_keeps_no_room_from_others() -> None:
         session.close()
 
 
+def test_blocks_without_room_even_for_notes_are_told_of(home: Environment, tmp_path: Path) -> None:
+    """Of a block with very many patches, and of very many blocks, the child process says that it lacks the patches."""
+    lines = """
+    many = [hookpatch.replace(f"never_imported:x{number}", "loud") for number in range(4000)]
+    with hookpatch.active(*many):
+        said.append(in_program())
+    blocks = [hookpatch.active(hookpatch.replace("never_imported:x", "x" * 50_000)).open() for _ in range(400)]
+    said.append(in_program())
+    while blocks:
+        blocks.pop().close()
+    """
+    said, stderr = scene(home, tmp_path, lines)
+    assert said == ["vendor", "vendor"]
+    assert "the patch of never_imported:x4 and 3995 more: the blocks that are open have too much to hand on" in stderr
+    assert "the patches of this block and of all blocks opened later: the blocks that are open have too" in stderr
+
+
 def _in_order() -> list[str]:
     """Return the addresses of the handed-on patches, in the order of the blocks."""
     return [item["of"].removeprefix("the patch of ") for block in _handed_on() for item in block]
