@@ -69,6 +69,8 @@ _executing: Final[dict[str, Begun]] = {}
 # By module, the function that executes the module in place of the loader; the function gets the loader.
 _executors: Final[dict[str, Execute]] = {}
 _ahead: Final[dict[str, Begun]] = {}  # by module, the frame about to execute the module
+# By thread, the frame that announces a module, and the acts of ``afterwards``.
+_announcing: Final[dict[int, tuple[Begun, dict[Callable[[], object], None]]]] = {}
 _trusted: list[str] | None = None
 _own_imports: Final[dict[int, Begun]] = {}  # by thread, inside of ``for_ourselves``
 _asking: Final[dict[tuple[int, str], Begun]] = {}  # by thread and module, the frame that asks the other finders
@@ -223,6 +225,15 @@ def watch(module: str, arrival: Arrival) -> Watch:
 def listen(module: str, arrival: Arrival) -> None:
     """Call ``arrival(module)`` after each execution of a module, as long as other watches keep the finder in place."""
     _listeners.setdefault(module, {})[Watch(module, arrival)] = None
+
+
+def afterwards(act: Callable[[], object]) -> None:
+    """Call a function once, after all watches of the module that this thread announces now; else at once."""
+    begun, acts = _announcing.get(get_ident(), (None, {}))
+    if begun is None or begun.is_interrupted():
+        act()
+    else:
+        acts[act] = None
 
 
 def hold(holder: object) -> None:
@@ -651,6 +662,8 @@ def _announce(name: str, foreseen: Collection[Watch] = (), operation: Operation 
     """
     failure: BaseException | None = None
     fired: set[Watch] = set()
+    acts: dict[Callable[[], object], None] = {}
+    outer, _announcing[get_ident()] = _announcing.get(get_ident()), (Begun(_getframe()), acts)
     while True:
         with _lock:
             module = sys.modules.get(name)
@@ -665,6 +678,15 @@ def _announce(name: str, foreseen: Collection[Watch] = (), operation: Operation 
                 watch.fire(module)
             except BaseException as error:  # raised below: the next plugin gets the module, too
                 failure = _graver(failure, error)
+    if outer is None:
+        del _announcing[get_ident()]
+    else:
+        _announcing[get_ident()] = outer
+    for act in acts:
+        try:
+            act()
+        except BaseException as error:
+            failure = _graver(failure, error)
     if operation is not None and (failure is None or not is_interrupt(failure)):
         end(operation)
     if failure is not None:

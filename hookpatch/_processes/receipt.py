@@ -1,7 +1,7 @@
 """Write the report file of this process.
 
-The file is written after each change of a patch's state and after each first call. A killed process leaves a file that
-is complete up to the last change.
+The file is written after each import or session that changes the state of patches, and after each first call. A killed
+process leaves a file that is complete up to the last change.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ReportFile:
         self._problems: Final[list[str]] = []
         self._step: list[str] = []
         self._lock: Final = RLock()
-        self._patches: Final[dict[tuple[Any, ...], PatchReport]] = {}
+        self._patches: Final[dict[tuple[Any, ...], tuple[PatchReport, str]]] = {}  # with the text: few change at a time
         self._started: Final[list[str]] = []  # as JSON: a process may start thousands, and writes after each start
         self._others: Final[dict[tuple[str, ...], str]] = {}  # commands that are not Python, by their first three words
         self._other_count = 0
@@ -160,10 +160,11 @@ class ReportFile:
             "asked": selection.asked_names(),
             "problems": [*self._step, *self._problems],
             "notes": self._notes(),
-            "patches": [asdict(patch) for patch in self._patches.values()],
         }
         head = written_for_all(process, indent=2).removesuffix("\n}")
-        text = f'{{"processes": [{head},\n  "started": [{", ".join(self._started)}]\n}}]}}\n'
+        patches = ",\n    ".join(text for _, text in self._patches.values())
+        lists = f'  "patches": [\n    {patches}\n  ],\n  "started": [{", ".join(self._started)}]'
+        text = f'{{"processes": [{head},\n{lists}\n}}]}}\n'
         if self._path != "" and self._pid == os.getpid():
             return write_whole(self._path, text)
         if not os.path.isabs(self._folder):
@@ -188,20 +189,21 @@ class ReportFile:
 
     def _note(self, entries: Sequence[Entry]) -> None:
         with self._lock:
-            before = dict(self._patches)
-            self._take_up(report_of(entries, look=False))
-            self._take_up(still_on({entry.key for entry in entries if entry.state not in ("failed", "skipped")}))
-            if self._patches != before:
+            on = still_on({entry.key for entry in entries if entry.state not in ("failed", "skipped")})
+            if self._take_up([*report_of(entries, look=False), *on]):
                 self.write()
 
-    def _take_up(self, patches: Iterable[PatchReport]) -> None:
-        for patch in patches:
-            if patch.distribution != _OURS:
-                self._patches[patch.plugin, patch.distribution, patch.verb, patch.target, patch.place] = patch
+    def _take_up(self, patches: Iterable[PatchReport]) -> bool:
+        """Note the patches that have changed; return True if any has."""
+        latest = {(patch.plugin, patch.distribution, patch.verb, patch.target, patch.place): patch for patch in patches}
+        changed = [(key, patch) for key, patch in latest.items() if self._patches.get(key, (None,))[0] != patch]
+        texts = {key: (patch, written_for_all(asdict(patch))) for key, patch in changed if patch.distribution != _OURS}
+        self._patches.update(texts)
+        return bool(texts)
 
-    def _note_calls(self) -> None:
-        for session in open_sessions().values():
-            session.notify()
+    def _note_calls(self, tally: call_count.Tally) -> None:
+        entries = (entry for session in open_sessions().values() for entry in session.entries)
+        self._note([entry for entry in entries if entry.tally is tally])
 
     def _end(self) -> None:
         with self._lock:

@@ -223,7 +223,7 @@ class Ledger:
     ``references`` gives the number for an entry by the id of the Requested, or of the rule's.
     """
 
-    __slots__ = ("_first", "_further", "_references", "_sharing", "changes", "holders", "imported_before", "library")
+    __slots__ = ("_first", "_further", "_references", "changes", "holders", "imported_before", "library")
 
     def __init__(self, references: Mapping[int, int | None] = _NO_REFERENCES) -> None:
         self._references: Final = references
@@ -234,7 +234,6 @@ class Ledger:
         # Until ``forget_looks``: the holders of all objects with reach="everywhere", and what patches keep at a moment.
         self.holders: Any = None
         self.changes: tuple[object, Any] | None = None
-        self._sharing: set[int] = set()  # ids of the requests that will ask for the holders, of a module being imported
         # The watch that passes layers to the plugin for torch once torch is imported. GIL: set in one operation.
         self.library: Final[dict[None, imports.Watch]] = {}
 
@@ -257,18 +256,6 @@ class Ledger:
         """
         if not self.imported_before:
             self.imported_before = imports.finished()
-
-    def share(self, holders: Any, requests: Iterable[Requested]) -> None:
-        """Keep the holders of the objects of several patches, until all patches have ``arrived``."""
-        self._sharing = {id(request) for request in requests}
-        self.holders = holders
-
-    def arrived(self, request: Requested) -> None:
-        """Note that the module of a patch has arrived, and that the patch will not ask for holders again."""
-        if self._sharing:
-            self._sharing.discard(id(request))
-            if not self._sharing:
-                self.holders = None
 
     def forget_looks(self) -> None:
         """Forget what the patches applied together have shared."""

@@ -262,7 +262,7 @@ class Rule:
         except HookpatchError as error:
             fail_late(self._entry, self._policy, error, is_late=bool(late))
         finally:
-            self._ledger.notify()
+            imports.afterwards(self._ledger.notify)
 
     def _made_anew(self) -> Iterator[tuple[_Matched, Match]]:
         """Yield the matches whose owner was made anew since the last look, each with the match as of now; once."""

@@ -144,10 +144,6 @@ class Session(ClosingSession):
         """True if a required patch could not be applied."""
         return any(entry.state == "failed" and entry.request.patch.required for entry in self.entries)
 
-    def notify(self) -> None:
-        """Call the listeners of all sessions with the session's entries."""
-        self._ledger.notify()
-
     @property
     def is_in_effect(self) -> bool:
         """True where the patches are in effect: everywhere, or inside the session's task."""

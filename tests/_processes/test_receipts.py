@@ -103,6 +103,31 @@ def test_calls_are_in_it(home: Environment, reports: Path) -> None:
     ] * 2
 
 
+def test_import_of_many_targets_writes_once(home: Environment, reports: Path) -> None:
+    """All patches of an imported module are written together; then each first call is written."""
+    lines = """
+import json, pathlib
+home = pathlib.Path("home_of_many.py")
+home.write_text("\\n".join(f"def f{number}(): return {number}" for number in range(50)))
+sys.path.insert(0, ".")
+written = []
+sys.addaudithook(lambda event, args: event == "os.rename" and written.append(args))
+around = lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs)
+patches = [hookpatch.wrap(f"home_of_many:f{number}", around) for number in range(50)]
+with hookpatch.active(*patches, count=True, children="local"):
+    written.clear()
+    import home_of_many
+    print(len(written))
+    for call in (lambda: None, home_of_many.f0, home_of_many.f0, home_of_many.f7):
+        call()
+        report = json.loads(pathlib.Path(written[-1][1]).read_text())
+        states = [(patch["state"], patch["calls"]) for patch in report["processes"][0]["patches"]]
+        print(len(states), states.count(("applied", {})), states.count(("applied", {"eager": 1})))
+"""
+    out, _ = run_script(home, reports, lines, plugins="")  # a warning of each patch that was never called
+    assert out.splitlines() == ["1", "50 50 0", "50 49 1", "50 49 1", "50 48 2"]
+
+
 def test_killed_worker_has_left_what_it_knew(home: Environment, reports: Path) -> None:
     """A killed worker's file has an applied patch, without an end."""
     lines = """

@@ -51,7 +51,8 @@ def look_for_others(ledger: Ledger, request: Requested, everywhere: Any) -> None
     for other in together:
         objects += _objects_of(other, module, everywhere.changes)
     if len(objects) > 1 and any(other is request for other in together):
-        ledger.share(reach().find(objects, everywhere.changes.values), together)
+        ledger.holders = reach().find(objects, everywhere.changes.values)
+        imports.afterwards(ledger.forget_looks)
 
 
 def _objects_of(request: Requested, module: ModuleType, changes: Any) -> list[Any]:

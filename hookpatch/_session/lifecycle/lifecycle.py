@@ -138,8 +138,7 @@ class Lifecycle:
         except HookpatchError as error:
             fail_late(self._next_entry(), self._policy, error, is_late=bool(late))
         finally:
-            self._ledger.arrived(self._request)
-            self._ledger.notify()
+            imports.afterwards(self._ledger.notify)
 
     def run_anew(self) -> None:
         """Execute the module of a changed source anew, after all patches of the session are applied."""

@@ -219,7 +219,7 @@ class SlotLifecycle(LayersLifecycle):
                 except Exception as error:
                     if is_interrupt(error):
                         raise  # else a report lists the place as stale
-            self._ledger.notify()
+            imports.afterwards(self._ledger.notify)
 
         if self._further_watch is not None:
             self._further_watch.cancel()

@@ -106,7 +106,7 @@ class SourceLifecycle(Lifecycle):
             elif getattr(module, "__file__", None) is None and hasattr(module, "__path__"):
                 self._fail(EditError(name, self._owner, f"{name} is a namespace package, and has no source"))
         finally:
-            self._ledger.notify()
+            imports.afterwards(self._ledger.notify)
 
     def _restore(self, errors: list[Exception], touched: list[Site], copied: Formers) -> None:
         if self._change is not None:

@@ -21,7 +21,7 @@ from hookpatch.errors import TargetRefused
 
 Mode: TypeAlias = Literal["eager", "compile", "export", "trace", "script", "cuda graph"]
 
-on_first_call: Final[list[Callable[[], None]]] = []  # called after the first call of a patch in a mode
+on_first_call: Final[list[Callable[[Tally], None]]] = []  # called after the first call of a patch in a mode
 
 
 @final
@@ -55,7 +55,7 @@ class Tally:
         self._counts[key] += 1
         if self._counts[key] == 1:  # the first call in this thread
             for listener in on_first_call:
-                listener()
+                listener(self)
 
     def around(self, wrapper: Wrapper) -> Wrapper:
         """Return a wrapper with each call counted here."""
