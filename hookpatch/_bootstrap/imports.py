@@ -478,6 +478,12 @@ def modules() -> list[tuple[str, ModuleType]]:
     return [(name, module) for name, module in sys.modules.copy().items() if issubclass(type(module), type(sys))]
 
 
+def latest() -> tuple[int, str]:
+    """Return the number of modules whose import has begun, and the name of the last: others after an import."""
+    names = [*sys.modules]
+    return len(names), names[-1]
+
+
 def is_of_modules(mapping: object) -> bool:
     """Return True for the dictionary of the imported modules."""
     return mapping is sys.modules

@@ -74,9 +74,9 @@ HELD: Final = "from functools import partial\nf, g = partial(int, '7'), partial(
 
 
 def test_a_module_imported_while_a_session_opens(write_module: WriteModule) -> None:
-    """The session has looked for holders before the import; the values of the module are looked for now."""
+    """The session has looked for holders before the import: it looks again, for objects and holders of the module."""
     write_module("held_before", HELD)
-    write_module("imported_amid", "from held_before import f, g\n")
+    write_module("imported_amid", "from held_before import f, g\nfrom operator import sub\n")
     held = importlib.import_module("held_before")
 
     def derive(number: int) -> int:
@@ -90,8 +90,8 @@ def test_a_module_imported_while_a_session_opens(write_module: WriteModule) -> N
     ]
     with hookpatch.active(*patches):
         amid = importlib.import_module("imported_amid")
-        assert [held.f(), held.g(), amid.f(), amid.g(), held.number] == [70, 80, 70, 80, 2]
-    assert [held.f(), held.g(), amid.f(), amid.g(), held.number] == [7, 8, 7, 8, 1]
+        assert [held.f(), held.g(), amid.f(), amid.g(), held.number, amid.sub(3, 1)] == [70, 80, 70, 80, 2, 20]
+    assert [held.f(), held.g(), amid.f(), amid.g(), held.number, amid.sub(3, 1)] == [7, 8, 7, 8, 1, 2]
 
 
 def test_a_search_for_several_patches_ends_with_the_import(write_module: WriteModule) -> None:

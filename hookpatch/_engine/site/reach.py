@@ -37,22 +37,26 @@ from hookpatch.errors import TargetRefused
 class Found:
     """The holders of some objects, and the keys of the slots that patches keep for themselves.
 
-    ``patched_with``: by id, the callables and values of patches, kept alive: a dead function's cell has no name.
+    Attributes:
+        patched_with: by id, the callables and values of patches, kept alive: a dead function's cell has no name.
+        modules: the modules at the time of the search, see ``imports.latest``.
     """
 
     holders: Sequence[Holder]
     objects: Sequence[Any]
     own: frozenset[tuple[Any, ...]]
     patched_with: Mapping[int, Any]
+    modules: tuple[int, str]
 
 
 def find(referents: Sequence[Any], changes: Iterable[Any]) -> Found:
     """Search for the holders of objects; ``changes``: the callables and values of the session's patches."""
+    modules = imports.latest()
     layers = [layer for site in patched() for layer in site.layers]
     applied = [value for layer in layers for value in (layer.patch.change, *layer.values_in_slots)]
     every = {id(change): change for change in (*changes, *applied, *derived())}
     own = own_keys(every.values())  # first: the holders found refer to the objects that nothing else refers to
-    return Found(holders(referents), (*referents,), own, every)
+    return Found(holders(referents), (*referents,), own, every, modules)
 
 
 @final

@@ -35,11 +35,20 @@ def changes_of(ledger: Ledger, moment: object) -> Any:
     return changes[1]
 
 
-def look_for_others(ledger: Ledger, request: Requested, everywhere: Any) -> None:
-    """Look for the holders of all objects that waiting patches take from a module executed just now.
+def shared_holders(ledger: Ledger, request: Requested, everywhere: Any, anew: bool) -> Any:
+    """Return the holders of the objects of several patches, ``everywhere`` among them; None for a patch alone.
 
-    ``request``, ``everywhere``: of the first of the patches. Nothing is noted if there are no others.
+    ``anew``: the module of the target was executed just now.
     """
+    if anew:
+        _look_for_others(ledger, request, everywhere)
+    if (found := ledger.holders) is not None and found.modules != imports.latest():  # a factory has imported a module
+        ledger.holders = found = reach().find(found.objects, everywhere.changes.values)
+    return found
+
+
+def _look_for_others(ledger: Ledger, request: Requested, everywhere: Any) -> None:
+    """Look for the holders of all objects that waiting patches take from the module of a request, if there are any."""
     name = request.patch.module
     module = None if name is None else imports.module_named(name)
     if module is None or ledger.holders is not None or not everywhere.searched_objects():

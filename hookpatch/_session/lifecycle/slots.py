@@ -23,7 +23,7 @@ from hookpatch._engine.slots.slot import ABSENT, Slot, inner, is_class_of_progra
 from hookpatch._engine.slots.trial import PROXIES, functions_stand_in
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.applied import AppliedLayer
-from hookpatch._session.lifecycle.everywhere import changes_of, look_for_others, reach
+from hookpatch._session.lifecycle.everywhere import changes_of, reach, shared_holders
 from hookpatch._session.lifecycle.layers import LayersLifecycle
 from hookpatch._session.lifecycle.prepared import Prepared, is_plain, is_usual, keep, prepared
 from hookpatch.errors import HookpatchError, PatchUnneededWarning, warn
@@ -140,9 +140,9 @@ class SlotLifecycle(LayersLifecycle):
             return
         if everywhere is not None:
             self._warnings = (*self._warnings, *everywhere.doubts)
-        if anew and everywhere is not None:
-            look_for_others(self._ledger, self._request, everywhere)
-        places = [(slot, None)] if everywhere is None else everywhere.places(self._ledger.holders)
+        places = [(slot, None)]
+        if everywhere is not None:
+            places = everywhere.places(shared_holders(self._ledger, self._request, everywhere, anew))
         if everywhere is not None and (twin := self._twin_at(places[0][0] if places else slot)) is not None:
             self._warnings = (*self._warnings, f"runs once more in each call: {twin} names the same value")
         if patch.is_narrowed:
