@@ -33,6 +33,14 @@ def wraps_of_functions(count: int) -> Patches:
     return [hookpatch.wrap(f"{name}:f{number}", around) for number in range(count)]
 
 
+def wraps_everywhere(count: int) -> Patches:
+    """Return a patch of each function, in place, with a wrapper of its own."""
+    name = vendor("\n".join(f"def f{number}(x): return x" for number in range(count))).__name__
+    source = "def w{}(wrapped, instance, args, kwargs): return wrapped(*args, **kwargs)"
+    wrappers = vars(vendor("\n".join(source.format(number) for number in range(count))))
+    return [hookpatch.wrap(f"{name}:f{number}", wrappers[f"w{number}"], reach="everywhere") for number in range(count)]
+
+
 def values_in_a_dict(count: int) -> Patches:
     registry = dict.fromkeys(range(count))
     return [hookpatch.replace(hookpatch.Target.item(registry, number), number) for number in range(count)]
@@ -76,6 +84,7 @@ def each(spans: list[Patches], step: int, count: int) -> tuple[float, float]:
 
 CASES: dict[str, tuple[Callable[[int], Patches], Callable[[Patches], list[Patches]], int, int]] = {
     "as many functions wrapped, one session": (wraps_of_functions, in_one, 1, 10_000),
+    "as many functions wrapped everywhere, a wrapper each, one session": (wraps_everywhere, in_one, 1, 1_000),
     "as many entries of a dict replaced, one session": (values_in_a_dict, in_one, 1, 10_000),
     "one function wrapped as often, one session": (wraps_of_one_function, in_one, 1, 50),
     "one function wrapped as often, a session each, first closed first": (wraps_of_one_function, in_many, 1, 50),

@@ -66,16 +66,16 @@ class SessionAgain(OpeningSession):
         del fast_path[None]
         return is_open
 
-    def _prepare(self) -> tuple[tuple[Patch, Prepared], ...] | None:
+    def _prepare(self) -> list[tuple[Patch, Prepared]] | None:
         """Return the patches prepared now; None if the session, or a patch, needs a lock."""
         if self._state == "open" or not self._is_simple or self._errors:
             return None
-        new: tuple[tuple[Patch, Prepared], ...] = ()
+        new: list[tuple[Patch, Prepared]] = []
         for request in self._requests:
             if request.patch._prepared is None:
                 if (preparation := prepare(request)) is None:
                     return None
-                new = *new, (request.patch, preparation)
+                new.append((request.patch, preparation))
         return new
 
     def _leave_again(self, entrance: object) -> bool:
