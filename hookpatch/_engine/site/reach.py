@@ -162,7 +162,7 @@ class Everywhere:
         if own is ABSENT or self._is_in_place:
             return [(self.first, None)]
         changes = [self.patch.change, *self.changes.values]
-        if found is None or all(known is not referent for known in found.objects):
+        if found is None or not any(sought is referent for sought in found.objects):
             found = find([referent], changes)
         is_meant = not self.patch.is_narrowed or self.patch.goes_to(self.patch.module)
         slots: dict[tuple[Any, ...], tuple[Slot, str | None]] = {slot.key: (slot, None)} if is_meant else {}

@@ -9,6 +9,7 @@ from typing import Any
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.kept import keeps
+from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.slot_state import Former
 from hookpatch._engine.site.stand_in import is_proxy
@@ -42,9 +43,9 @@ def shared_holders(ledger: Ledger, request: Requested, everywhere: Any, anew: bo
     """
     if anew:
         _look_for_others(ledger, request, everywhere)
-    if (found := ledger.holders) is not None and found.modules != imports.latest():  # a factory has imported a module
-        ledger.holders = found = reach().find(found.objects, everywhere.changes.values)
-    return found
+    if (search := ledger.holders) is not None and search.modules != imports.latest():  # a factory has imported a module
+        ledger.holders = search = reach().find(search.objects, everywhere.changes.values)
+    return search
 
 
 def _look_for_others(ledger: Ledger, request: Requested, everywhere: Any) -> None:
@@ -53,15 +54,18 @@ def _look_for_others(ledger: Ledger, request: Requested, everywhere: Any) -> Non
     module = None if name is None else imports.module_named(name)
     if module is None or ledger.holders is not None or not everywhere.searched_objects():
         return
-    waiting = [entry.request for entry in ledger.entries if entry.state == "waiting"]
-    of_module = [other for other in waiting if other.patch.module == name and other.patch.source is None]
-    together = [other for other in of_module if other.patch.reach == "everywhere"]
+    requests = [entry.request for entry in ledger.entries if entry.state == "waiting"]
+    companions = [companion for companion in requests if _goes_everywhere_from(name, companion.patch)]
     objects: list[Any] = []  # no list beside: another list would be a holder, too
-    for other in together:
-        objects += _objects_of(other, module, everywhere.changes)
-    if len(objects) > 1 and any(other is request for other in together):
+    for companion in companions:
+        objects += _objects_of(companion, module, everywhere.changes)
+    if len(objects) > 1 and any(companion is request for companion in companions):
         ledger.holders = reach().find(objects, everywhere.changes.values)
         imports.afterwards(ledger.forget_looks)
+
+
+def _goes_everywhere_from(module: str | None, patch: Patch) -> bool:
+    return patch.reach == "everywhere" and patch.module == module and patch.source is None  # a source may come later
 
 
 def _objects_of(request: Requested, module: ModuleType, changes: Any) -> list[Any]:

@@ -33,18 +33,18 @@ class Changes:
 
     def keep(self, referent: object, slot: Slot) -> bool:
         """Return True if a callable keeps an object, or uses the object by a global name that is not of the slot."""
-        if (kept := self._kept) is None:
-            self._kept = kept = self._look()
-        return id(referent) in kept or not self._used.get(id(referent), set()) <= {slot.key}
+        if (ids := self._kept) is None:
+            self._kept = ids = self._look()
+        return id(referent) in ids or not self._used.get(id(referent), set()) <= {slot.key}
 
     def _look(self) -> set[int]:
-        kept: set[int] = set()
+        ids: set[int] = set()
         for function in map(inner, self.values):
             places = own_places(function).items()
-            kept.update(id(originals[key].original if key in originals else value) for key, value in places)
+            ids.update(id(originals[key].original if key in originals else value) for key, value in places)
             for key, value in _own_globals(function).items() if type(function) is FunctionType else ():
                 self._used.setdefault(id(value), set()).add(key)
-        return kept
+        return ids
 
 
 def own_keys(changes: Iterable[Any]) -> frozenset[tuple[Any, ...]]:
