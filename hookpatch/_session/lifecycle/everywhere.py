@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -21,7 +21,13 @@ from hookpatch._session.ledger import Ledger, Requested
 
 def look_for_holders(ledger: Ledger, values: list[Any]) -> None:
     """Note the holders of objects in the ledger."""
-    ledger.holders = reach().find(values, changes_of(ledger, None).values)
+    _search(ledger, values, changes_of(ledger, None))
+
+
+def _search(ledger: Ledger, objects: Sequence[Any], changes: Any) -> None:
+    if any(entry.request.patch.is_around_calls for entry in ledger.entries):
+        imports.fetch_ours("hookpatch._engine.site.proxy")  # first: after an import the search is repeated
+    ledger.holders = reach().find(objects, changes.values)
 
 
 def changes_of(ledger: Ledger, moment: object) -> Any:
@@ -43,9 +49,9 @@ def shared_holders(ledger: Ledger, request: Requested, everywhere: Any, anew: bo
     """
     if anew:
         _look_for_others(ledger, request, everywhere)
-    if (search := ledger.holders) is not None and search.modules != imports.latest():  # a factory has imported a module
-        ledger.holders = search = reach().find(search.objects, everywhere.changes.values)
-    return search
+    if ledger.holders is not None and ledger.holders.modules != imports.latest():  # a factory has imported a module
+        _search(ledger, ledger.holders.objects, everywhere.changes)
+    return ledger.holders
 
 
 def _look_for_others(ledger: Ledger, request: Requested, everywhere: Any) -> None:
@@ -60,7 +66,7 @@ def _look_for_others(ledger: Ledger, request: Requested, everywhere: Any) -> Non
     for companion in companions:
         objects += _objects_of(companion, module, everywhere.changes)
     if len(objects) > 1 and any(companion is request for companion in companions):
-        ledger.holders = reach().find(objects, everywhere.changes.values)
+        _search(ledger, objects, everywhere.changes)
         imports.afterwards(ledger.forget_looks)
 
 
