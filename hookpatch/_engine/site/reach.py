@@ -136,8 +136,7 @@ class Everywhere:
             return True
         if self.changes.keep(referent, self.slot):
             return False
-        keeper = imports.loaded(self.home) if self.home and not self.goes_to(self.home) else None
-        return keeper is None or not any(value is referent for value in [*vars(keeper).values()])
+        return not self.home or self.goes_to(self.home) or not self.changes.have_named(referent, self.home)
 
     @property
     def first(self) -> Slot:

@@ -23,12 +23,13 @@ class Changes:
         values: the callables and values, each once.
     """
 
-    __slots__ = ("_kept", "_used", "values")
+    __slots__ = ("_kept", "_named", "_used", "values")
 
     def __init__(self, changes: Iterable[Any]) -> None:
         self.values: Final = [*{id(change): change for change in changes}.values()]
         # By id, as references to the objects would be counted.
         self._kept: set[int] | None = None
+        self._named: Final[dict[str, set[int]]] = {}  # by module, the values of the module's names
         self._used: Final[dict[int, set[tuple[Any, ...]]]] = {}  # values of global names, with the keys of the slots
 
     def keep(self, referent: object, slot: Slot) -> bool:
@@ -36,6 +37,13 @@ class Changes:
         if (ids := self._kept) is None:
             self._kept = ids = self._look()
         return id(referent) in ids or not self._used.get(id(referent), set()) <= {slot.key}
+
+    def have_named(self, referent: object, home: str) -> bool:
+        """Return True if the module of a plugin has a name for an object."""
+        if (ids := self._named.get(home)) is None:
+            module = imports.loaded(home)
+            self._named[home] = ids = set() if module is None else {*map(id, [*vars(module).values()])}
+        return id(referent) in ids
 
     def _look(self) -> set[int]:
         ids: set[int] = set()
