@@ -673,7 +673,8 @@ def _announce(name: str, foreseen: Collection[Watch] = (), operation: Operation 
     while True:
         with _lock:
             module = sys.modules.get(name)
-            watches = [*_watches.get(name, ()), *_of_globs(name), *_watches.get(ANY, ()), *_listeners.get(name, ())]
+            of_any = () if name.startswith("hookpatch.") else _watches.get(ANY, ())  # our names are not the program's
+            watches = [*_watches.get(name, ()), *_of_globs(name), *of_any, *_listeners.get(name, ())]
             waiting = [watch for watch in watches if watch not in fired and watch not in foreseen]
             if module is None or not waiting:
                 _executing.pop(name, None)

@@ -6,6 +6,7 @@ import functools
 import importlib
 import inspect
 import queue
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -302,6 +303,45 @@ AUTHOR: Final = """
     def from_it(original): return instead
     def _below(): return real()
     """
+
+
+@pytest.mark.parametrize("value", [None, 5, "text", ()], ids=["None", "int", "str", "tuple"])
+def test_an_excepted_module_keeps_equal_values_of_its_own(write_module: WriteModule, value: Any) -> None:
+    """Many names hold None or a number: only those imported from the target get the original."""
+    write_module("plain_home", "class Kind: pass\n")
+    own = {"nothing": None, "five": 5, "text": "text", "empty": ()}
+    lines = [f"{name} = {of_module!r}" for name, of_module in own.items()]
+    write_module("plain_later", "\n".join(["from plain_home import Kind, Kind as Other", *lines]))
+    home = importlib.import_module("plain_home")
+    kind = home.Kind
+    how: Any = {"except_in": ["plain_later"], "check_signature": False, "why": "a value in place of a class"}
+    with hookpatch.active(hookpatch.replace("plain_home:Kind", value, reach="everywhere", **how)):
+        later = importlib.import_module("plain_later")
+        assert (home.Kind, later.Kind, later.Other) == (value, kind, kind)
+    assert (home.Kind, {name: getattr(later, name) for name in own}, later.__doc__) == (kind, own, None)
+
+
+FIRST: Final = """
+import sys, hookpatch, kinds, holding
+
+def around(wrapped, instance, args, kwargs):
+    return wrapped(*args, **kwargs)
+
+with hookpatch.active(hookpatch.wrap("kinds:Kind", around, reach="everywhere", only_in=["holding"])) as session:
+    print(kinds.Kind is kinds.original, holding.Kind is kinds.original)
+    print([patch.place for patch in session.report()])
+ours = [module for name, module in sys.modules.items() if name.partition(".")[0] == "hookpatch"]
+print([module.__name__ for module in ours if kinds.original in vars(module).values()])
+"""
+
+
+def test_modules_of_hookpatch_are_no_modules_of_the_program(write_module: WriteModule) -> None:
+    """The first proxy of a program, and the report, import modules of hookpatch inside the block."""
+    write_module("kinds", "class Kind: pass\noriginal = Kind\n")
+    write_module("holding", "from kinds import Kind\n")
+    script = write_module("first_proxy", FIRST)
+    completed = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert completed.stdout.splitlines() == ["True False", "['holding:Kind']", "[]"]
 
 
 @pytest.mark.parametrize("is_at_once", [True, False])

@@ -54,6 +54,11 @@ def is_copied(value: Any, module: str, name: str, sources: Collection[tuple[str,
     from_home = rf"\b(?:from|import)\s+(?:{inside}{re.escape(top)}\b)"
     if top != "builtins" and holder is not None and not re.search(from_home, _source_of(holder)):
         return True
+    return is_imported_from(value, module, name, sources)
+
+
+def is_imported_from(value: Any, module: str, name: str, sources: Collection[tuple[str, str]]) -> bool:
+    """Return True if the source of a module imports a value, under a name, from one of the names in ``sources``."""
     holding = [(module, name)] if name else []
     for importer, bound in holding:  # grows
         for origin in _origins_of(importer, bound):
@@ -87,7 +92,7 @@ def _names_from(importer: ModuleType, module: str, name: str) -> Iterator[str]:
 
 def _origins_of(module: str, bound: str) -> Iterator[tuple[str, str]]:
     """Yield the modules and names from which the source of a module may bind a name."""
-    importer = imports.loaded(module)
+    importer = imports.module_named(module)  # may be executed just now
     if importer is None:
         return
     for node in _imports_in(_source_of(importer)):

@@ -197,6 +197,11 @@ class Everywhere:
         ]
         if goes:
             return [(slot, str(slot)) for slot in slots if slot.key != self.slot.key]
+        if slots and not is_recognisable(our_value):  # mostly held by chance: the source decides
+            from hookpatch._engine.patch.bound_names import is_imported_from  # parses source, and is rarely needed
+
+            origin = {(str(self.patch.module), getattr(self.slot, "name", ""))}
+            slots = [slot for slot in slots if is_imported_from(our_value, name, slot.name, origin)]
         for slot in slots:
             if slot.key not in originals:
                 slot.write(referent)
