@@ -321,6 +321,59 @@ def test_an_excepted_module_keeps_equal_values_of_its_own(write_module: WriteMod
     assert (home.Kind, {name: getattr(later, name) for name in own}, later.__doc__) == (kind, own, None)
 
 
+@pytest.mark.parametrize("name", ["function", "partial"])
+@pytest.mark.parametrize("verb", ["wrap", "replace"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"only_in": ["way"]},
+        {"only_in": ["way", "direct"]},
+        {"only_in": ["direct"]},
+        {"except_in": ["through", "direct"]},
+        {"except_in": ["way", "through"]},
+    ],
+    ids=str,
+)
+def test_a_module_that_copies_from_a_patched_place(
+    write_module: WriteModule, name: str, verb: str, where: dict[str, Any]
+) -> None:
+    """A module imported later gets the patched value only if the patch goes to the module, wherever it copies from."""
+    write_module("origin", "from functools import partial\ndef function(): return 1\npartial = partial(int, '1')\n")
+    for module, source in {"way": "origin", "through": "way", "direct": "origin"}.items():
+        write_module(module, f"from {source} import {name}\n")
+    modules = {module: importlib.import_module(module) for module in ("origin", "way")}
+    made = {"wrap": _tenfold, "replace": lambda: 10}[verb]
+    patch = getattr(hookpatch, verb)(f"origin:{name}", made, reach="everywhere", **where)
+    with pristine(), hookpatch.active(patch):
+        modules |= {module: importlib.import_module(module) for module in ("through", "direct")}
+        results = {module: getattr(imported, name)() for module, imported in modules.items()}
+        assert results == {module: 10 if patch.goes_to(module) else 1 for module in modules}
+    assert {getattr(imported, name)() for imported in modules.values()} == {1}
+    for module in ("through", "direct"):
+        del sys.modules[module]
+
+
+def _tenfold(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
+    return wrapped(*args, **kwargs) * 10
+
+
+@pytest.mark.parametrize("verb", ["replace", "derive"])
+@pytest.mark.parametrize("where", [{"only_in": ["holds"]}, {"except_in": ["uses_both"]}], ids=str)
+def test_a_value_from_its_own_module_is_left_alone(write_module: WriteModule, verb: str, where: dict[str, Any]) -> None:
+    """A module without the patch imports the patch's value from the module that defines the value."""
+    write_module("slow_home", "def run(): return 'slow'\n")
+    write_module("fast_home", "def fast(): return 'fast'\n")
+    write_module("holds", "from slow_home import run\n")
+    write_module("uses_both", "from fast_home import fast\nfrom slow_home import run\nimport slow_home\n")
+    holds, fast = importlib.import_module("holds"), importlib.import_module("fast_home").fast
+    made = {"replace": fast, "derive": lambda run: fast}[verb]
+    with hookpatch.active(getattr(hookpatch, verb)("slow_home:run", made, reach="everywhere", **where)):
+        both = importlib.import_module("uses_both")
+        assert (holds.run(), both.run(), both.fast()) == ("fast", "slow", "fast")
+    assert (holds.run(), both.run(), both.fast()) == ("slow", "slow", "fast")
+    del sys.modules["uses_both"]
+
+
 FIRST: Final = """
 import sys, hookpatch, kinds, holding
 

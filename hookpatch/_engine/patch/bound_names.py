@@ -49,7 +49,7 @@ def is_copied(value: Any, module: str, name: str, sources: Collection[tuple[str,
 
     A module that imports the value's own module, or its package, may have the value from there: the source decides.
     """
-    holder, top = imports.loaded(module), str(getattr(value, "__module__", None)).partition(".")[0].lstrip("_")
+    holder, top = imports.module_named(module), str(getattr(value, "__module__", None)).partition(".")[0].lstrip("_")
     inside = r"\.|" if module.partition(".")[0] == top else ""
     from_home = rf"\b(?:from|import)\s+(?:{inside}{re.escape(top)}\b)"
     if top != "builtins" and holder is not None and not re.search(from_home, _source_of(holder)):

@@ -17,6 +17,7 @@ from hookpatch._engine.site.doubts import doubts_around
 from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.layers.changes import Changes, own_keys
 from hookpatch._engine.site.layers.layer import derived
+from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import over, patched, site_at
 from hookpatch._engine.site.slot_state import Former
 from hookpatch._engine.site.stand_in import binds, is_our_wrapper
@@ -183,29 +184,34 @@ class Everywhere:
         left_out |= (found.own | own_keys(came)) - {slot.key}
         return [place for key, place in slots.items() if key not in left_out]
 
-    def places_in(self, module: ModuleType, our_value: Any) -> list[tuple[Slot, str]]:
+    def places_in(self, module: ModuleType, sites: Sequence[Site]) -> list[tuple[Slot, str]]:
         """Return the slots that hold the original in a module executed just now.
 
-        In a module without the patch, the original is restored under names that hold our value.
+        In a module without the patch, the original is restored under names that hold a value of ours, copied from one
+        of the ``sites``.
         """
         referent, name = self._referent, module.__name__
         goes = self.goes_to(name)
-        slots = [
-            AttributeSlot(module, key)
-            for key, value in vars(module).copy().items()
-            if value is (referent if goes else our_value)
-        ]
+        wanted = {id(referent)} if goes else {id(inner(site.value)) for site in sites}
+        names = [(key, value) for key, value in vars(module).copy().items() if id(value) in wanted]
         if goes:
+            slots = [AttributeSlot(module, key) for key, _ in names]
             return [(slot, str(slot)) for slot in slots if slot.key != self.slot.key]
-        if slots and not is_recognisable(our_value):  # mostly held by chance: the source decides
-            from hookpatch._engine.patch.bound_names import is_imported_from  # parses source, and is rarely needed
-
-            origin = {(str(self.patch.module), getattr(self.slot, "name", ""))}
-            slots = [slot for slot in slots if is_imported_from(our_value, name, slot.name, origin)]
-        for slot in slots:
-            if slot.key not in originals:
+        for key, value in names:
+            slot = AttributeSlot(module, key)
+            if slot.key not in originals and (is_our_wrapper(value) or _is_from(sites, slot, value)):
                 slot.write(referent)
         return []
+
+
+def _is_from(sites: Sequence[Site], slot: AttributeSlot, value: Any) -> bool:
+    """Return True if the source of a module shows that a value comes from one of the sites, and not from elsewhere."""
+    from hookpatch._engine.patch.bound_names import is_copied, is_imported_from  # parse source, and are rarely needed
+
+    of_modules = [site.slot for site in sites if isinstance(site.slot.owner, ModuleType)]
+    sources = {(place.owner.__name__, getattr(place, "name", "")) for place in of_modules}
+    is_so = is_copied if is_recognisable(value) else is_imported_from  # None and numbers are held by chance
+    return is_so(value, slot.owner.__name__, slot.name, sources)
 
 
 def restore_copies(

@@ -213,7 +213,7 @@ class SlotLifecycle(LayersLifecycle):
         target = site_at(everywhere.slot)
 
         def arrive(module: ModuleType) -> None:
-            for slot, words in everywhere.places_in(module, inner(target.value)):
+            for slot, words in everywhere.places_in(module, [target, *self._placed]):
                 try:
                     self._lay(site_at(slot), original, words)
                 except Exception as error:
