@@ -77,7 +77,7 @@ def test_a_module_imported_while_a_session_opens(write_module: WriteModule) -> N
     """The session has looked for holders before the import: it looks again, for objects and holders of the module."""
     write_module("held_before", HELD)
     write_module("imported_amid", "from held_before import f, g\nfrom operator import sub\n")
-    held = importlib.import_module("held_before")
+    before = importlib.import_module("held_before")
 
     def derive(number: int) -> int:
         importlib.import_module("imported_amid")
@@ -90,22 +90,22 @@ def test_a_module_imported_while_a_session_opens(write_module: WriteModule) -> N
     ]
     with hookpatch.active(*patches):
         amid = importlib.import_module("imported_amid")
-        assert [held.f(), held.g(), amid.f(), amid.g(), held.number, amid.sub(3, 1)] == [70, 80, 70, 80, 2, 20]
-    assert [held.f(), held.g(), amid.f(), amid.g(), held.number, amid.sub(3, 1)] == [7, 8, 7, 8, 1, 2]
+        assert [before.f(), before.g(), amid.f(), amid.g(), before.number, amid.sub(3, 1)] == [70, 80, 70, 80, 2, 20]
+    assert [before.f(), before.g(), amid.f(), amid.g(), before.number, amid.sub(3, 1)] == [7, 8, 7, 8, 1, 2]
 
 
 def test_a_search_for_several_patches_ends_with_the_import(write_module: WriteModule) -> None:
     """The patches of an imported module share a search; one does not fit, and the session keeps no holder."""
     write_module("held_before", HELD)
     write_module("imported_later", "from held_before import f, g\n")
-    held = importlib.import_module("held_before")
+    before = importlib.import_module("held_before")
     fitting = [hookpatch.wrap(f"imported_later:{name}", _tenfold, reach="everywhere") for name in "fg"]
     missing = hookpatch.wrap("imported_later:no_such", _tenfold, reach="everywhere", required=False)
     with hookpatch.active(fitting[0], missing, fitting[1]) as session:
         later = importlib.import_module("imported_later")
-        assert [held.f(), held.g(), later.f(), later.g()] == [70, 80, 70, 80]
+        assert [before.f(), before.g(), later.f(), later.g()] == [70, 80, 70, 80]
         assert session._ledger.holders is None
-    assert [held.f(), held.g(), later.f(), later.g()] == [7, 8, 7, 8]
+    assert [before.f(), before.g(), later.f(), later.g()] == [7, 8, 7, 8]
 
 
 def _tenfold(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:

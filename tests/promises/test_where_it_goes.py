@@ -342,8 +342,8 @@ def test_a_module_that_copies_from_a_patched_place(
     for module, source in {"way": "origin", "through": "way", "direct": "origin"}.items():
         write_module(module, f"from {source} import {name}\n")
     modules = {module: importlib.import_module(module) for module in ("origin", "way")}
-    made = {"wrap": _tenfold, "replace": lambda: 10}[verb]
-    patch = getattr(hookpatch, verb)(f"origin:{name}", made, reach="everywhere", **where)
+    change = {"wrap": _tenfold, "replace": lambda: 10}[verb]
+    patch = getattr(hookpatch, verb)(f"origin:{name}", change, reach="everywhere", **where)
     with pristine(), hookpatch.active(patch):
         modules |= {module: importlib.import_module(module) for module in ("through", "direct")}
         results = {module: getattr(imported, name)() for module, imported in modules.items()}
@@ -366,8 +366,8 @@ def test_a_value_from_its_own_module_is_left_alone(write_module: WriteModule, ve
     write_module("holds", "from slow_home import run\n")
     write_module("uses_both", "from fast_home import fast\nfrom slow_home import run\nimport slow_home\n")
     holds, fast = importlib.import_module("holds"), importlib.import_module("fast_home").fast
-    made = {"replace": fast, "derive": lambda run: fast}[verb]
-    with hookpatch.active(getattr(hookpatch, verb)("slow_home:run", made, reach="everywhere", **where)):
+    change = {"replace": fast, "derive": lambda run: fast}[verb]
+    with hookpatch.active(getattr(hookpatch, verb)("slow_home:run", change, reach="everywhere", **where)):
         both = importlib.import_module("uses_both")
         assert (holds.run(), both.run(), both.fast()) == ("fast", "slow", "fast")
     assert (holds.run(), both.run(), both.fast()) == ("slow", "slow", "fast")
