@@ -913,6 +913,12 @@ class _OwnLoader(_InPlaceOfLoader):
 
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)
+        for arrival in on_own_file:
+            arrival(module)
+
+
+# Called with each module of hookpatch that was executed just now, perhaps inside a block.
+on_own_file: Final[list[Arrival]] = []
 
 
 class _KeepingLoader(_InPlaceOfLoader):

@@ -129,3 +129,51 @@ def test_patch_of_the_function_for_frames_is_restored() -> None:
     """
     output = subprocess.check_output([sys.executable, "-W", "ignore", "-c", inspect.cleandoc(code)], text=True)
     assert output == "True True\n"
+
+
+LATER: Final = """
+    import importlib, sys, types
+    import hookpatch
+    module, name = sys.argv[1:]
+    original = getattr(importlib.import_module(module), name)
+    vendor = types.ModuleType("vendor")
+    exec("from functools import partial; number = partial(int, '1')", vars(vendor))
+    sys.modules["vendor"] = vendor
+
+    def raises(*args, **kwargs):
+        raise RuntimeError(name)
+
+    def tenfold(wrapped, instance, args, kwargs):
+        return wrapped(*args, **kwargs) * 10
+
+    def block():
+        with hookpatch.active(hookpatch.wrap("vendor:number", tenfold, reach="everywhere")) as session:
+            assert vendor.number() == 10
+            session.report()
+
+    how = dict(check_signature=False, why="raises in all calls")
+    with hookpatch.active(hookpatch.replace(f"{module}:{name}", raises, **how)):
+        block()
+    block()
+    assert getattr(importlib.import_module(module), name) is original
+    ours = [module for name, module in sys.modules.items() if name.partition(".")[0] == "hookpatch"]
+    print([module.__name__ for module in ours if raises in vars(module).values()])
+"""
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "functools:cache",
+        "operator:is_",
+        "weakref:getweakrefs",
+        "dataclasses:asdict",
+        "pkgutil:resolve_name",
+        "threading:get_ident",
+    ],
+)
+def test_a_file_imported_inside_a_block_has_the_originals(function: str) -> None:
+    """Files of hookpatch import functions of the standard library by name, and keep them after the block."""
+    command = [sys.executable, "-c", inspect.cleandoc(LATER), *function.split(":")]
+    completed = subprocess.run(command, capture_output=True, text=True)
+    assert (completed.stdout, completed.returncode) == ("[]\n", 0), completed.stderr

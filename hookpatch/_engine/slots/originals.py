@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, ClassVar, Final, Protocol, cast
 
+from hookpatch._bootstrap import imports
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import ABSENT, KEPT, Slot, T, along_mro, mro
 
@@ -30,6 +32,19 @@ class PatchedSlot(Protocol):
 
 # The patched slots by key, kept by their sites. GIL: each change and each read is one operation.
 originals: Final[dict[tuple[Any, ...], PatchedSlot]] = {}
+
+
+def _give_originals(module: ModuleType) -> None:
+    """Give a file of hookpatch, imported inside a block, the originals of what it has imported by name."""
+    slots = [(patched.slot, patched.original) for patched in [*originals.values()]]
+    of_modules = [(slot, value) for slot, value in slots if isinstance(slot.owner, ModuleType) and value is not ABSENT]
+    values = {id(current): value for slot, value in of_modules if callable(current := slot.read())}
+    for name, value in [*vars(module).items()]:
+        if id(value) in values:
+            vars(module)[name] = values[id(value)]
+
+
+imports.on_own_file.append(_give_originals)
 
 
 class _Read:
