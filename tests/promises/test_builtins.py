@@ -164,7 +164,6 @@ LATER: Final = """
 @pytest.mark.parametrize(
     "function",
     [
-        "functools:cache",
         "operator:is_",
         "weakref:getweakrefs",
         "dataclasses:asdict",
