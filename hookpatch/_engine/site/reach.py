@@ -208,7 +208,7 @@ def _is_from(sites: Sequence[Site], slot: AttributeSlot, value: Any) -> bool:
     """Return True if the source of a module shows that a value comes from one of the sites, and not from elsewhere."""
     from hookpatch._engine.patch.bound_names import is_copied, is_imported_from  # parse source, and are rarely needed
 
-    of_modules = [site.slot for site in sites if isinstance(site.slot.owner, ModuleType)]
+    of_modules = [site.slot for site in sites if issubclass(type(site.slot.owner), ModuleType)]
     sources = {(place.owner.__name__, getattr(place, "name", "")) for place in of_modules}
     is_so = is_copied if is_recognisable(value) else is_imported_from  # None and numbers are held by chance
     return is_so(value, slot.owner.__name__, slot.name, sources)

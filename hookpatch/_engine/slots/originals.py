@@ -36,9 +36,11 @@ originals: Final[dict[tuple[Any, ...], PatchedSlot]] = {}
 
 def _give_originals(module: ModuleType) -> None:
     """Give a file of hookpatch, imported inside a block, the originals of what it has imported by name."""
-    slots = [(patched.slot, patched.original) for patched in [*originals.values()]]
-    of_modules = [(slot, value) for slot, value in slots if isinstance(slot.owner, ModuleType) and value is not ABSENT]
-    values = {id(current): value for slot, value in of_modules if callable(current := slot.read())}
+    values: dict[int, Any] = {}
+    for patched in [*originals.values()]:
+        slot, original = patched.slot, patched.original
+        if issubclass(type(slot.owner), ModuleType) and original is not ABSENT and callable(value := slot.read()):
+            values[id(value)] = original
     for name, value in [*vars(module).items()]:
         if id(value) in values:
             vars(module)[name] = values[id(value)]
