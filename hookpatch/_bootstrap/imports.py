@@ -686,7 +686,7 @@ def _announce(name: str, foreseen: Collection[Watch] = (), operation: Operation 
             except BaseException as error:  # raised below: the next plugin gets the module, too
                 failure = _graver(failure, error)
     if outer is None:
-        del _announcing[get_ident()]
+        _announcing.pop(get_ident(), None)
     else:
         _announcing[get_ident()] = outer
     for act in acts:

@@ -39,6 +39,7 @@ class Found:
     """The holders of some objects, and the keys of the slots that patches keep for themselves.
 
     Attributes:
+        objects: the objects searched for.
         patched_with: by id, the callables and values of patches, kept alive: a dead function's cell has no name.
         modules: the modules at the time of the search, see ``imports.latest``.
     """
@@ -210,8 +211,8 @@ def _is_from(sites: Sequence[Site], slot: AttributeSlot, value: Any) -> bool:
 
     of_modules = [site.slot for site in sites if issubclass(type(site.slot.owner), ModuleType)]
     sources = {(place.owner.__name__, getattr(place, "name", "")) for place in of_modules}
-    is_so = is_copied if is_recognisable(value) else is_imported_from  # None and numbers are held by chance
-    return is_so(value, slot.owner.__name__, slot.name, sources)
+    is_from = is_copied if is_recognisable(value) else is_imported_from  # None and numbers are held by chance
+    return is_from(value, slot.owner.__name__, slot.name, sources)
 
 
 def restore_copies(

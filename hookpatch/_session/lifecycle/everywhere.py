@@ -49,8 +49,9 @@ def shared_holders(ledger: Ledger, request: Requested, everywhere: Any, anew: bo
     """
     if anew:
         _look_for_others(ledger, request, everywhere)
-    if ledger.holders is not None and ledger.holders.modules != imports.latest():  # a factory has imported a module
-        _search(ledger, ledger.holders.objects, everywhere.changes)
+    # Read once: the end of an import in another thread forgets the holders.
+    if (search := ledger.holders) is not None and search.modules != imports.latest():  # a factory has imported a module
+        _search(ledger, search.objects, everywhere.changes)
     return ledger.holders
 
 
