@@ -195,11 +195,11 @@ class ReportFile:
 
     def _take_up(self, patches: Iterable[PatchReport]) -> bool:
         """Note the patches that have changed; return True if any has."""
-        latest = {(patch.plugin, patch.distribution, patch.verb, patch.target, patch.place): patch for patch in patches}
+        asked = (patch for patch in patches if patch.distribution != _OURS)
+        latest = {(patch.plugin, patch.distribution, patch.verb, patch.target, patch.place): patch for patch in asked}
         changed = [(key, patch) for key, patch in latest.items() if self._patches.get(key, (None,))[0] != patch]
-        texts = {key: (patch, written_for_all(asdict(patch))) for key, patch in changed if patch.distribution != _OURS}
-        self._patches.update(texts)
-        return bool(texts)
+        self._patches.update((key, (patch, written_for_all(asdict(patch)))) for key, patch in changed)
+        return bool(changed)
 
     def _note_calls(self, tally: call_count.Tally) -> None:
         entries = (entry for session in open_sessions().values() for entry in session.entries)

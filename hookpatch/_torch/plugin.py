@@ -56,10 +56,11 @@ def hookpatch_changed(sites: Sequence[Site]) -> None:
 
 def _bypassed(site: Site) -> list[str]:
     """Return a message for each patch of a site that torch or Triton bypasses."""
-    if not site.layers:
-        return []
-    problems = [(layer, _OF_TENSOR if _is_of_tensor(site) else past_triton(site, layer)) for layer in site.layers]
-    return [f"{layer.patch.address} of {layer.owner}: {problem}" for layer, problem in problems if problem]
+    return [
+        f"{layer.patch.address} of {layer.owner}: {problem}"
+        for layer in site.layers
+        if (problem := _OF_TENSOR if _is_of_tensor(site) else past_triton(site, layer))
+    ]
 
 
 def _is_of_tensor(site: Site) -> bool:

@@ -94,9 +94,7 @@ class Proxy(wrapt.FunctionWrapper[Any, Any]):
         self._self_outermost = outermost
         self._self_reference = reference
         self._self_kept_alive: list[object] = []  # the objects that this proxy keeps alive
-        self._self_layers: tuple[Layer, ...] = ()
-        self._self_calls: list[Wrapper] = []
-        self._self_trace(value)
+        self._self_point(())
 
     def _self_rest_on(self, value: Any, look_up: LookUp | None) -> None:
         """Call another value from now on."""

@@ -50,8 +50,7 @@ def site_in(function: FunctionType) -> Site:
 
 def over(original: Any) -> list[Site]:
     """Return the sites with an object as the original."""
-    sites = [site for site in all_sites() if site.original is original]  # few: asked first
-    return [site for site in sites if site.layers and site.slot.owner is not None]
+    return [site for site in all_sites() if site.original is original and _is_patched(site)]
 
 
 def restore_late() -> None:
@@ -82,7 +81,11 @@ def _look_again(late_restore: LateRestore) -> None:
 
 def patched() -> list[Site]:
     """Return the sites with layers, without dead instances, although other code may hold these sites."""
-    return [site for site in all_sites() if site.layers and site.slot.owner is not None]
+    return list(filter(_is_patched, all_sites()))
+
+
+def _is_patched(site: Site) -> bool:
+    return bool(site.layers) and site.slot.owner is not None
 
 
 def all_sites() -> list[Site]:

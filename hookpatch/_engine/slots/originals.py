@@ -41,7 +41,7 @@ def _give_originals(module: ModuleType) -> None:
         slot, original = patched.slot, patched.original
         if issubclass(type(slot.owner), ModuleType) and original is not ABSENT and callable(value := slot.read()):
             values[id(value)] = original
-    for name, value in [*vars(module).items()]:
+    for name, value in [*vars(module).items()] if values else ():  # mostly none: asked for each file at the start
         if id(value) in values:
             vars(module)[name] = values[id(value)]
 

@@ -37,8 +37,7 @@ def changes_of(ledger: Ledger, moment: object) -> Any:
     is opened.
     """
     if (changes := ledger.changes) is None or changes[0] is not moment:
-        patches = (entry.request.patch for entry in ledger.entries)
-        ledger.changes = changes = moment, reach().Changes(patch.change for patch in patches)
+        ledger.changes = changes = moment, reach().Changes(entry.request.patch.change for entry in ledger.entries)
     return changes[1]
 
 

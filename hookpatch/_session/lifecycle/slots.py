@@ -138,13 +138,12 @@ class SlotLifecycle(LayersLifecycle):
         self._warnings = (*self._warnings, *doubts(patch, slot, own, callee))
         if self._is_skipped(slot):
             return
-        if everywhere is not None:
-            self._warnings = (*self._warnings, *everywhere.doubts)
         places = [(slot, None)]
         if everywhere is not None:
+            self._warnings = (*self._warnings, *everywhere.doubts)
             places = everywhere.places(shared_holders(self._ledger, self._request, everywhere, anew))
-        if everywhere is not None and (twin := self._twin_at(places[0][0] if places else slot)) is not None:
-            self._warnings = (*self._warnings, f"runs once more in each call: {twin} names the same value")
+            if (twin := self._twin_at(places[0][0] if places else slot)) is not None:
+                self._warnings = (*self._warnings, f"runs once more in each call: {twin} names the same value")
         if patch.is_narrowed:
             self._follow_imports(everywhere, inner(own))
         if not places:
