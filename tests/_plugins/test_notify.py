@@ -291,7 +291,8 @@ def test_what_torch_is_patched_with_for_others_is_taken_back(make_module: Callab
     assert differing() == []
 
 
-BEFORE: Final = """
+PART: Final = "class Part:\n    def __init__(self, by=2.0): self.by = by\n    def run(self, x): return x * self.by"
+WRAPPERS: Final = """
 import contextvars, sys, warnings, hookpatch, vendor
 
 def tenfold(wrapped, instance, args, kwargs):
@@ -301,7 +302,9 @@ def tenfold_by(wrapped, instance, args, kwargs):
     made = wrapped(*args, **kwargs)
     made.by *= 10
     return made
+"""
 
+BEFORE: Final = """
 def patches():
     yield hookpatch.wrap("torch.nn.functional:leaky_relu", tenfold)
     yield hookpatch.wrap("torch.nn.functional:elu", tenfold, reach="everywhere")
@@ -340,26 +343,14 @@ print(Model()(x).item(), model(x).item(), any("hookpatch" in type(finder).__modu
 def test_patches_that_are_on_before_torch_is_imported(write_module: Callable[[str, str], Path]) -> None:
     """The plugin for torch hears of earlier patches, of torch and of captured code, once torch is imported."""
     act = "def act(x): return x * 2"
-    part = "class Part:\n    def __init__(self, by=2.0): self.by = by\n    def run(self, x): return x * self.by"
     plain = "def in_slot(x): return x * 3\ndef in_place(x): return x * 4"
-    folder = write_module("vendor", f"{act}\n{part}\n{plain}\n").parent
-    write_module("script", BEFORE)
+    folder = write_module("vendor", f"{act}\n{PART}\n{plain}\n").parent
+    write_module("script", WRAPPERS + BEFORE)
     completed = subprocess.run([sys.executable, "script.py"], cwd=folder, capture_output=True, text=True)
     assert completed.stdout.splitlines() == ["80.0 80.0 62.0", "80.0", "70.0", "8.0 8.0 False"], completed.stderr
 
 
 ALONE: Final = """
-import contextvars, sys
-import hookpatch, vendor
-
-def tenfold(wrapped, instance, args, kwargs):
-    return wrapped(*args, **kwargs) * 10
-
-def tenfold_by(wrapped, instance, args, kwargs):
-    made = wrapped(*args, **kwargs)
-    made.by *= 10
-    return made
-
 {session}
 session.open()
 import torch
@@ -388,9 +379,8 @@ def test_a_patch_that_is_on_alone_before_torch_is_imported(
     write_module: Callable[[str, str], Path], session: str, outside: float
 ) -> None:
     """No patch of torch brings the plugin for torch: the session waits for torch."""
-    part = "class Part:\n    def __init__(self, by=2.0): self.by = by\n    def run(self, x): return x * self.by"
-    folder = write_module("vendor", f"def act(x): return x * 2\n{part}\n").parent
-    write_module("script", ALONE.replace("{session}", session))
+    folder = write_module("vendor", f"def act(x): return x * 2\n{PART}\n").parent
+    write_module("script", WRAPPERS + ALONE.replace("{session}", session))
     completed = subprocess.run([sys.executable, "script.py"], cwd=folder, capture_output=True, text=True)
     assert completed.stdout.splitlines() == [f"22.0 22.0 {outside}", "4.0 False"], completed.stderr
 

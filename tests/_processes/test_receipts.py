@@ -7,11 +7,11 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from counting import calls_in
 from environments import LOUD, Environment, furnished
 
 import hookpatch
@@ -503,18 +503,7 @@ def test_start_of_a_process_costs_the_same_after_many(tmp_path: Path, monkeypatc
     file = ReportFile(str(tmp_path))
 
     def calls(number: int) -> int:
-        count = 0
-
-        def profile(frame: object, event: str, argument: object) -> None:
-            nonlocal count
-            count += event == "call"
-
-        sys.setprofile(profile)
-        try:
-            file.started(number, ["python", "worker.py", "a"])
-        finally:
-            sys.setprofile(None)
-        return count
+        return calls_in(lambda: file.started(number, ["python", "worker.py", "a"]))
 
     calls(1)
     second = calls(2)

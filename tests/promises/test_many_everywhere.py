@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final
 
 import pytest
+from counting import calls_in
 
 import hookpatch
 
@@ -45,29 +44,13 @@ def test_the_work_for_a_patch_does_not_grow_with_the_number_of_patches(
             importlib.import_module(module)
             with session:
                 pass  # warm: the first proxy imports wrapt
-            counts.append(_calls(session.open))
+            counts.append(calls_in(session.open))
         else:
             session.open()
-            counts.append(_calls(lambda name=module: importlib.import_module(name)))
+            counts.append(calls_in(lambda name=module: importlib.import_module(name)))
         assert {patch.state for patch in session.report()} == {"applied"}
         session.close()
     assert counts[1] < counts[0] * MANY / FEW * 1.3
-
-
-def _calls(work: Callable[[], object]) -> int:
-    """Return the number of calls of Python functions."""
-    calls = 0
-
-    def profile(frame: FrameType, event: str, _: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    sys.setprofile(profile)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return calls
 
 
 HELD: Final = "from functools import partial\nf, g = partial(int, '7'), partial(int, '8')\nnumber = 1\n"
