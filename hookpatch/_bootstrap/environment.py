@@ -44,7 +44,8 @@ _RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 _data: Final[Any] = getattr(os.environ, "_data", None)  # the dict inside os.environ
 _environ: Final = os.environ if type(_data) is dict else None
-_before: Final[list[str | None]] = []  # the value of INHERIT before ``hand_on`` set another; empty if unchanged
+_UNSET: Final = (None,)
+_before: tuple[str | None] | None = None  # the value of INHERIT before ``hand_on`` set another; None if unchanged
 
 
 def read(variable: str) -> str:
@@ -204,17 +205,18 @@ def of_reports() -> dict[str, str]:
 
 def hand_on(text: str) -> None:
     """Hand a text on to programs started by this process; an empty text restores the variable."""
+    global _before
     if text:
-        if not _before:
-            _before.append(_get(INHERIT))
+        if _before is None:
+            _before = (_get(INHERIT),)
         os.environ[INHERIT] = text
-    elif _before:
+    elif _before is not None:
         if _before[0] is None:
             os.environ.pop(INHERIT, None)
             os.unsetenv(INHERIT)  # after an interrupt os.environ may lack the variable
         else:
             os.environ[INHERIT] = _before[0]
-        _before.clear()
+        _before = None
 
 
 def encoded(text: str) -> str | bytes:
@@ -224,9 +226,10 @@ def encoded(text: str) -> str | bytes:
 
 def hand_on_first(text: str | bytes) -> bool:
     """Hand on an ``encoded`` text if the variable is not set; else change nothing and return False."""
-    if _before or os.environ is not _environ or _INHERIT in _data:
+    global _before
+    if _before is not None or os.environ is not _environ or _INHERIT in _data:
         return False
-    _before.append(None)
+    _before = _UNSET
     os.putenv(_INHERIT, text)  # like os.environ, which would encode the text each time
     _data[_INHERIT] = text
     return True
@@ -234,11 +237,12 @@ def hand_on_first(text: str | bytes) -> bool:
 
 def hand_on_no_longer() -> bool:
     """Undo ``hand_on_first``; change nothing and return False if other code changed the variable."""
-    if not _before or _before[0] is not None or os.environ is not _environ or _INHERIT not in _data:
+    global _before
+    if _before != _UNSET or os.environ is not _environ or _INHERIT not in _data:
         return False
     os.unsetenv(_INHERIT)
     del _data[_INHERIT]
-    _before.clear()
+    _before = None
     return True
 
 

@@ -15,7 +15,7 @@ from types import MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
 from hookpatch._bootstrap import environment, imports
-from hookpatch._bootstrap.interpreters import is_only_interpreter
+from hookpatch._bootstrap.imports import begun_names
 from hookpatch._bootstrap.interrupts import Turn
 from hookpatch._bootstrap.json import parsed, written
 from hookpatch._bootstrap.selection import Selection
@@ -87,7 +87,7 @@ def carry_no_longer(number: int) -> None:
 
 def carry_again(payload: Payload, number: int) -> bool:
     """Hand a payload on, as the only block, without a lock; return False if a lock is needed. On the fast path."""
-    if _open or (payload.asks_at_start and not starts.calls_before_start(_check)):
+    if _open or (payload.asks_at_start and _check not in starts.hooks):
         return False
     if (block := payload.block) is None or block.process != liveness.pid:
         if payload.id or not payload.is_in_environment:
@@ -98,7 +98,10 @@ def carry_again(payload: Payload, number: int) -> bool:
     _open[number] = block  # first: ``carry_again_no_longer`` looks here
     block.is_handed_on = True
     variable = block.variable or programs.variable_of(block)
-    return (not variable or environment.hand_on_first(variable)) and starts.update_again()
+    if variable and not environment.hand_on_first(variable):
+        return False
+    # Other patches are never begun without a lock.
+    return (not starts.applied and begun_names.isdisjoint(starts.OF_PICKLED)) or starts.update_again()
 
 
 def carry_again_no_longer(number: int) -> bool:
@@ -106,8 +109,6 @@ def carry_again_no_longer(number: int) -> bool:
     block = _open.get(number)
     if block is None or len(_open) > 1 or (starts.applied and not starts.may_end_again()):
         return False
-    if not is_only_interpreter():
-        return False  # an interpreter made inside the block keeps the patches
     if block.variable and not environment.hand_on_no_longer():
         return False
     liveness.end(block.key, ())

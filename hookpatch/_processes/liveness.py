@@ -86,7 +86,10 @@ def begin_again(key: int) -> bool:
     """Note that a block is open; return False if the end of a block cannot be noted at once. On the fast path."""
     if _table is None:
         return not _IS_POSSIBLE
-    _table.begin(key)
+    if end := _table.ends.get(key):
+        _table.numbers[end] = 0
+    else:
+        _table.begin(key)
     return True
 
 

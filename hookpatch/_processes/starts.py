@@ -47,7 +47,7 @@ def _make_interpreter(wrapped: Callable[..., Any], instance: Any, args: Any, kwa
 INTERPRETERS: Final[Mapping[str, Wrapper]] = {"_interpreters:create": _make_interpreter}  # of Python 3.13 and newer
 MODULES: Final = {target: target.partition(":")[0] for target in (PROGRAM, *INTERPRETERS, *PROCESSES, *PICKLED)}
 
-_OF_PICKLED: Final = frozenset(MODULES[target] for target in PICKLED)
+OF_PICKLED: Final = frozenset(MODULES[target] for target in PICKLED)
 
 
 class Listener(NamedTuple):
@@ -73,8 +73,6 @@ def update() -> None:
 
 def update_again() -> bool:
     """Update as ``update`` does, but without a lock; return False if a lock is needed. On the fast path."""
-    if not applied and begun_names.isdisjoint(_OF_PICKLED):
-        return True  # other patches are never begun without a lock
     needed = _needed()
     return _patches.end_again(needed) and _patches.begin_again(needed)
 
@@ -140,7 +138,7 @@ _EVENTS: Final[Mapping[str, Callable[[Any], Launch]]] = {
     "pty.spawn": lambda args: Launch("pty.spawn", None, args[0], None),
     "cpython.PyInterpreterState_New": lambda _: _INTERPRETER,  # an event up to Python 3.12
 }
-_hooks: Final[list[Callable[[Launch], None]]] = []
+hooks: Final[list[Callable[[Launch], None]]] = []
 on_lost: Final[list[Callable[[str], object]]] = []  # called with the lack of a program
 
 
@@ -160,16 +158,11 @@ _STARTERS: Final = ("subprocess", "os", "pty", "asyncio", "concurrent", *MULTIPR
 
 def call_before_start(hook: Callable[[Launch], None]) -> None:
     """Call a function before each start of a program, from now on. An error of the function prevents the start."""
-    if hook in _hooks:
+    if hook in hooks:
         return
-    _hooks.append(hook)
-    if len(_hooks) == 1:
+    hooks.append(hook)
+    if len(hooks) == 1:
         sys.addaudithook(_on_event)
-
-
-def calls_before_start(hook: Callable[[Launch], None]) -> bool:
-    """Return True if a function is called before each start of a program."""
-    return hook in _hooks
 
 
 def _on_event(event: str, args: Any, events: Mapping[str, Callable[[Any], Launch]] = _EVENTS) -> None:
@@ -183,7 +176,7 @@ def _on_event(event: str, args: Any, events: Mapping[str, Callable[[Any], Launch
 
 
 def _call_hooks(launch: Launch) -> None:
-    for hook in _hooks:
+    for hook in hooks:
         hook(launch)
 
 

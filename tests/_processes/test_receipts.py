@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from counting import calls_in
+from call_counting import calls_in
 from environments import LOUD, Environment, furnished
 
 import hookpatch

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from counting import calls_in
+from call_counting import calls_in
 
 import hookpatch
 

@@ -14,7 +14,7 @@ from weakref import ref
 
 from hookpatch._bootstrap import environment, interrupts
 from hookpatch._bootstrap.imports import announced_late, begun_names, unheard
-from hookpatch._bootstrap.interpreters import is_only_interpreter
+from hookpatch._bootstrap.interpreters import MODULE, is_only_interpreter
 from hookpatch._bootstrap.interrupts import Turn, fast_path, held, operations
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.site.late_restore import waiting
@@ -52,7 +52,7 @@ class SessionAgain(OpeningSession):
             return False
         is_open = False
         try:
-            if self._state != "open" and not _is_disturbed() and is_only_interpreter() and environment.enables_blocks():
+            if self._state != "open" and not _is_disturbed() and environment.enables_blocks():
                 for patch, preparation in new:
                     note_first(patch, preparation)
                 is_open = self._begin(entrance, self._sites() if hearers else ())
@@ -204,7 +204,9 @@ class SessionAgain(OpeningSession):
 
 def _is_disturbed() -> bool:
     """Return True if no block may take the fast path now: a lock is held, or work waits for a look at the patches."""
-    return any(_DISTURBING) or (LIBRARY in begun_names and not hearers)
+    if any(_DISTURBING) or (LIBRARY in begun_names and not hearers):
+        return True
+    return MODULE in begun_names and not is_only_interpreter()  # an interpreter made inside a block keeps the patches
 
 
 _DISTURBING: Final = operations, held, postponed, dead, covered, waiting, listeners, hosts, unheard, announced_late
