@@ -1,4 +1,7 @@
-"""Read and write the environment variables of hookpatch; the only file that touches os.environ."""
+"""Read and write the environment variables of hookpatch; the only file that touches os.environ.
+
+Long because a second file would touch os.environ, too, and each further file slows each start.
+"""
 
 from __future__ import annotations
 
@@ -42,10 +45,12 @@ LINE = (
 # Set by torchrun and Lightning, Open MPI, MPICH and Intel MPI, SLURM.
 _RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
-_data: Final[Any] = getattr(os.environ, "_data", None)  # the dict inside os.environ
-_environ: Final = os.environ if type(_data) is dict else None
-_UNSET: Final = (None,)
-_before: tuple[str | None] | None = None  # the value of INHERIT before ``hand_on`` set another; None if unchanged
+_first: Final[Any] = os.environ  # programs get it, even while other code has put another mapping in its place
+_data: Final[Any] = getattr(_first, "_data", None)  # the dict inside os.environ
+_environ: Final = _first if type(_data) is dict else None
+# The mappings that hand on a text of ours, each with the value of INHERIT before.
+_before: tuple[tuple[Any, str | None], ...] = ()
+_FIRST_ALONE: Final = ((_first, None),)
 
 
 def read(variable: str) -> str:
@@ -181,8 +186,9 @@ def take_variable(variable: str) -> str:
 
 def handed_on(env: Mapping[Any, Any] | None, variable: str = INHERIT) -> str:
     """Return a variable of an environment, the blocks handed on if none is named; None: of this process."""
-    if env is None or env is os.environ:
-        return _get(variable) or ""
+    if env is None or env is _first:
+        is_unset = _environ is not None and _key(variable) not in _data
+        return "" if is_unset else _first.get(variable, "")
     names = variable, variable.encode()
     return next((os.fsdecode(value) for name, value in env.items() if name in names), "")
 
@@ -203,20 +209,44 @@ def of_reports() -> dict[str, str]:
     return {name: value for name in (REPORT, ROOT) if (value := read(name))}
 
 
-def hand_on(text: str) -> None:
-    """Hand a text on to programs started by this process; an empty text restores the variable."""
+def hand_on(text: str, program: str) -> None:
+    """Hand a text on to programs started by this process; an empty text restores the variable.
+
+    ``program``: the id of this program. A text of this program from an ended block is not restored, but removed.
+    """
     global _before
+    present = [(mapping, _before_ours(mapping, program)) for mapping in _mappings()]
     if text:
-        if _before is None:
-            _before = (_get(INHERIT),)
-        os.environ[INHERIT] = text
-    elif _before is not None:
-        if _before[0] is None:
-            os.environ.pop(INHERIT, None)
+        for mapping, before in present:
+            if not any(noted is mapping for noted, _ in _before):
+                _before = (*_before, (mapping, before))
+            mapping[INHERIT] = text
+        return
+    for mapping, before in _before or present:
+        if before is not None:
+            mapping[INHERIT] = before
+            continue
+        mapping.pop(INHERIT, None)
+        if mapping is _first:
             os.unsetenv(INHERIT)  # after an interrupt os.environ may lack the variable
-        else:
-            os.environ[INHERIT] = _before[0]
-        _before = None
+    _before = ()
+
+
+def hands_on_ended(program: str) -> bool:
+    """Return True if foreign code has put back a text of ended blocks, as the end of ``mock.patch.dict`` does."""
+    if _before or (os.environ is _environ and _INHERIT not in _data):
+        return False
+    return any(mapping.get(INHERIT) and _before_ours(mapping, program) is None for mapping in _mappings())
+
+
+def _mappings() -> list[Any]:
+    return [_first] if os.environ is _first else [_first, os.environ]
+
+
+def _before_ours(mapping: Any, program: str) -> str | None:
+    """Return the value of INHERIT before the blocks of this process; None for a text of a program's ended blocks."""
+    value: str | None = mapping.get(INHERIT)
+    return None if value is None or value.partition('", ')[0].endswith(program) else value
 
 
 def encoded(text: str) -> str | bytes:
@@ -227,9 +257,9 @@ def encoded(text: str) -> str | bytes:
 def hand_on_first(text: str | bytes) -> bool:
     """Hand on an ``encoded`` text if the variable is not set; else change nothing and return False."""
     global _before
-    if _before is not None or os.environ is not _environ or _INHERIT in _data:
+    if _before or os.environ is not _environ or _INHERIT in _data:
         return False
-    _before = _UNSET
+    _before = _FIRST_ALONE
     os.putenv(_INHERIT, text)  # like os.environ, which would encode the text each time
     _data[_INHERIT] = text
     return True
@@ -238,11 +268,11 @@ def hand_on_first(text: str | bytes) -> bool:
 def hand_on_no_longer() -> bool:
     """Undo ``hand_on_first``; change nothing and return False if other code changed the variable."""
     global _before
-    if _before != _UNSET or os.environ is not _environ or _INHERIT not in _data:
+    if _before is not _FIRST_ALONE or os.environ is not _environ or _INHERIT not in _data:
         return False
     os.unsetenv(_INHERIT)
     del _data[_INHERIT]
-    _before = None
+    _before = ()
     return True
 
 

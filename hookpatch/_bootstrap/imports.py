@@ -46,6 +46,8 @@ _LOAD: Final[Any] = getattr(getattr(_frozen_importlib, "_load_unlocked", None), 
 ANY: Final = "*"  # in place of a module's name
 
 _system: Final = vars(sys)  # faster to write than the attributes of a module
+_finders: list[Any] = sys.meta_path  # of the last ``_place_finder``: a program may put another list in place for a time
+_former: Final[list[list[Any]]] = []  # earlier lists with our finder, which may come back
 _lock: Final = Turn()  # held for a change of the watches; no foreign code but finalizers runs under the lock
 # By module, in order. GIL: read without the lock, in a single operation or from a copy made in a single operation.
 _watches: Final[dict[str, dict[Watch, None]]] = {}
@@ -130,14 +132,14 @@ class Watch:
 
         ``end_again`` stops the callbacks. Both are called on the fast path.
         """
-        name = self.module
-        if sys.modules.get(name) is not module or name in _executing:
+        name, searched = self.module, sys.meta_path
+        if sys.modules.get(name) is not module or name in _executing or searched is not _finders:
             return False
         is_missing = not (_watches or _holds)  # without a search through the list
         self._arrival = arrival
         _watches.setdefault(name, {})[self] = None
-        if is_missing or _Finder not in sys.meta_path:
-            sys.meta_path.insert(0, _Finder)
+        if not searched or (searched[0] is not _Finder and (is_missing or _Finder not in searched)):
+            searched.insert(0, _Finder)
         return True
 
     def call_back(self, arrival: Arrival) -> None:
@@ -153,7 +155,7 @@ class Watch:
                 del _watches[name]
         if not (_watches or _holds):
             searched = sys.meta_path
-            if searched and searched[0] is _Finder:
+            if searched is _finders and not _former and searched and searched[0] is _Finder:
                 _system["meta_path"] = searched[1:]  # as in ``_place_finder``
                 is_free = sys.getrefcount(searched) < _OF_A_VARIABLE + 2
                 if is_free:
@@ -363,6 +365,10 @@ def notify_late() -> None:
 
 
 def _notify_late() -> None:
+    is_needed = bool(_watches or _holds)
+    if (_Finder in sys.meta_path) != is_needed or (_former and not is_needed):  # foreign code has exchanged the list
+        with _lock:
+            _place_finder()
     failure: BaseException | None = None
     for watch in _overlooked():
         module = sys.modules.get(watch.module)
@@ -612,6 +618,10 @@ def _place_finder() -> None:
     keeps the old list, and sys.meta_path becomes a new list. Mostly no import is running, and the list stays the same
     object.
     """
+    global _finders
+    if sys.meta_path is not _finders:
+        _former.append(_finders)
+        _finders = sys.meta_path
     while (_Finder in sys.meta_path) != bool(_watches or _holds):
         if _watches or _holds:
             sys.meta_path.insert(0, _Finder)  # a class with find_spec is a finder
@@ -624,6 +634,11 @@ def _place_finder() -> None:
         if sys.getrefcount(searched) < _OF_A_VARIABLE + 2 or not _is_searching():
             searched[:] = sys.meta_path
             sys.meta_path = searched
+    _finders = sys.meta_path
+    if _former and not (_watches or _holds or _is_searching()):
+        for former in _former:
+            former[:] = [finder for finder in former if finder is not _Finder]
+        _former.clear()
 
 
 def _references_of_a_variable() -> int:

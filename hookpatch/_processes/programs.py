@@ -20,6 +20,7 @@ from hookpatch._engine.site.turn_lock import SiteLock
 from hookpatch._processes import liveness, starts
 from hookpatch._processes.payload import NotCarried, OpenBlock, key_of
 from hookpatch._processes.starts import EXEC, Launch
+from hookpatch._session.span.leftovers import looks
 from hookpatch.errors import NotCarriedError
 
 _ROOM: Final = 115_000  # bytes: Linux starts no program with a variable of 128 KiB or more
@@ -248,7 +249,7 @@ def _write() -> None:
         return _writing.later(_write)
     try:
         blocks = list(open_blocks.values())  # list() copies in one operation, tuple() does not
-        _environment.hand_on(_text(block for block in blocks if block.is_handed_on))
+        _environment.hand_on(_text(block for block in blocks if block.is_handed_on), liveness.PROGRAM)
         _is_stale = False
     finally:
         _writing.end()
@@ -268,6 +269,14 @@ def _text(blocks: Iterable[OpenBlock]) -> str:
             texts.append(text)
             length += len(text) + 1
     return f'{{"from": "{liveness.process()}", "blocks": [{",".join(texts)}]}}' if texts else ""
+
+
+def _look_again() -> None:
+    if not open_blocks and _environment.hands_on_ended(liveness.PROGRAM):
+        _write()
+
+
+looks.append(_look_again)
 
 
 def _after_fork() -> None:

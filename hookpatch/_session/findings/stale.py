@@ -20,6 +20,7 @@ from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.patch.target import Attribute, Target
 from hookpatch._engine.site.caches import caches_of
 from hookpatch._engine.site.late_restore import is_recognisable
+from hookpatch._engine.site.sites import site_of
 from hookpatch._engine.site.stand_in import is_proxy
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.holders import Holder, holders
@@ -181,7 +182,7 @@ def _living(count: int) -> str:
     return f"{count} living instance{'s' * (count > 1)}"
 
 
-def _note_names(entry: Entry, second_copies: Callable[[str], list[str]]) -> None:
+def _note_names(entry: Entry, second_copies: Callable[[str], list[ModuleType]]) -> None:
     """Note the names bound from a plain value, second copies of the module, and subclasses that override a method."""
     target = entry.request.patch.target
     if target is None or target.module is None or not isinstance(target.slot, Attribute):
@@ -199,21 +200,36 @@ def _note_names(entry: Entry, second_copies: Callable[[str], list[str]]) -> None
             stale = baked_in(owner, name, is_old)
         elif issubclass(type(owner), ModuleType):
             stale = sorted(bound_from(target.module, name, is_old))
-    entry.stale = (*stale, *second_copies(target.module))
+    loaded = imports.loaded(target.module)
+    copies = second_copies(target.module)
+    if loaded is not None and any(_is_patched_in(copy, entry, target) for copy in copies):
+        copies = [copy for copy in (loaded, *copies) if not _is_patched_in(copy, entry, target)]
+    entry.stale = (*stale, *sorted({f"{describe(copy)}{_COPY}" for copy in copies}))
 
 
-def _second_copies(name: str) -> list[str]:
-    """Return the modules that were executed from the file of a module a second time, in words: the program itself."""
+def _is_patched_in(copy: ModuleType, entry: Entry, target: Target) -> bool:
+    """Return True if the patch is applied to a second copy of its module: to an earlier import."""
+    owner, slot = _owner_in(copy, target), target.slot
+    if owner is None or not (isinstance(entry.applied, AppliedLayer) and isinstance(slot, Attribute)):
+        return False
+    layer = entry.applied.layer
+    layers = site_of(AttributeSlot(owner, slot.name)).layers
+    return any(other.patch is layer.patch and other.rank == layer.rank for other in layers)
+
+
+def _second_copies(name: str) -> list[ModuleType]:
+    """Return the modules that were executed from the file of a module a second time, as the program itself may be."""
     module = imports.loaded(name)
     file = None if module is None else vars(module).get("__file__")
     if module is None or file is None:
         return []
-    listed = _in_words((other for _, other in imports.modules()), module, file)
-    unlisted = _in_words(_all_modules(), module, file)
-    if unlisted - listed:  # maybe modules that nobody refers to any more
+    listed = _of_file((other for _, other in imports.modules()), module, file)
+    every = _of_file(_all_modules(), module, file)
+    if every.keys() - listed.keys():  # maybe modules that nobody refers to any more
+        every.clear()
         gc.collect()
-        unlisted = _in_words(_all_modules(), module, file)
-    return sorted(listed | unlisted)
+        every = _of_file(_all_modules(), module, file)
+    return [*(listed | every).values()]
 
 
 def _all_modules() -> Iterator[ModuleType]:
@@ -221,15 +237,19 @@ def _all_modules() -> Iterator[ModuleType]:
     return compress(objects, map(is_, map(type, objects), repeat(ModuleType)))
 
 
-def _in_words(modules: Iterable[ModuleType], module: ModuleType, file: str) -> set[str]:
-    """Return the other modules of a module's file, in words."""
+def _of_file(modules: Iterable[ModuleType], module: ModuleType, file: str) -> dict[int, ModuleType]:
+    """Return the other modules of a module's file, by their ids."""
     others = (other for other in modules if other is not module and attributes_of(other).get("__file__") == file)
-    return {f"{describe(other)}{_COPY}" for other in others}
+    return {id(other): other for other in others}
 
 
 def owner_of(target: Target) -> Any:
     """Return the module or class of a target's name; None for another owner. No foreign code runs."""
-    owner: Any = imports.loaded(str(target.module))
+    return _owner_in(imports.loaded(str(target.module)), target)
+
+
+def _owner_in(module: ModuleType | None, target: Target) -> Any:
+    owner: Any = module
     for step in target.steps[:-1]:
         if not (isinstance(step, Attribute) and issubclass(type(owner), (ModuleType, type))):
             return None

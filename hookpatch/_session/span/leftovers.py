@@ -24,6 +24,7 @@ opened: Final[dict[int, Listed]] = {}
 dead: Final[list[object]] = []
 note_dead: Final = dead.append
 postponed: Final[list[_Postponed]] = []
+looks: Final[list[Callable[[], object]]] = []  # called at each look, to restore what foreign code has put back
 
 
 @final
@@ -88,7 +89,9 @@ def call_undos(undos: list[Callable[[], object]]) -> None:
 
 
 def look_again() -> None:
-    """Apply patches to modules imported without notice, and restore slots after the end of a foreign value."""
+    """Apply patches to modules imported without notice, and restore what foreign code has put back."""
     finish_interrupted()
     imports.notify_late()
     restore_late()
+    for look in looks:
+        look()
