@@ -6,6 +6,7 @@ signal, once at each point.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
 import os
@@ -64,7 +65,11 @@ PATIENCE: Final = 5.0  # seconds that a block in another thread may take
 
 
 class Interrupted(TimeoutError):
-    """Raised by the signal handler; an OSError, as that of most time limits."""
+    """Raised by the signal handler, and by the tracing function; an OSError, as that of most time limits."""
+
+
+class FromThread(Exception):
+    """Raised in the thread of the work by another thread."""
 
 
 def _raise(number: int, frame: object) -> None:
@@ -480,13 +485,14 @@ def _left_behind(work: Work, end: Callable[[], object], before: list[Any], outco
 
 
 class _Points:
-    """Trace a piece of work; raise the signal at a point of the work."""
+    """Trace a piece of work; at a point of the work raise the signal, or the error itself."""
 
-    def __init__(self, unit: Unit, number: int = 0) -> None:
+    def __init__(self, unit: Unit, number: int = 0, raises: bool = False) -> None:
         self.count = 0
         self.place = ""
         self._unit: Final = unit
         self._number: Final = number
+        self._raises: Final = raises
 
     def run(self, body: Callable[[], object]) -> None:
         sys._getframe().f_trace_opcodes = self._unit == "opcode"  # Python 3.12 looks for a frame with the flag
@@ -507,6 +513,8 @@ class _Points:
             if self.count == self._number:
                 sys.settrace(None)
                 self.place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+                if self._raises:
+                    raise Interrupted
                 signal.raise_signal(signal.SIGUSR1)
         return self._trace
 
@@ -593,10 +601,11 @@ def outcome_of(body: Callable[[], object]) -> str:
     """Run a piece of work; return its outcome."""
     try:
         body()
-    except Interrupted:
+    except (Interrupted, FromThread):
         return "interrupted"
     except BaseException as error:
-        return type(error).__name__
+        # In foreign code, as in the code of a module that runs again, the error counts as one of this code.
+        return "interrupted" if isinstance(error.__cause__, FromThread) else type(error).__name__
     return "ended"
 
 
@@ -616,13 +625,16 @@ def _ready(work: Work) -> list[Any]:
     return _state()
 
 
-def sweep(work: Work, unit: Unit = "line", most: int | None = None) -> Result:
-    """Interrupt a piece of work at each point, or at most at ``most`` points, evenly spread; return the problems."""
+def sweep(work: Work, unit: Unit = "line", most: int | None = None, raises: bool = False) -> Result:
+    """Interrupt a piece of work at each point, or at most at ``most`` points, evenly spread; return the problems.
+
+    ``raises``: the function that traces raises the error, and not a signal handler.
+    """
     before = _ready(work)
 
     def tried(number: int) -> str:
         body, end = work.begin()
-        points = _Points(unit, number)
+        points = _Points(unit, number, raises)
         outcome = outcome_of(partial(points.run, body))
         problems = _left_behind(work, end, before, outcome)
         return f"{points.count}|{points.place}|{', '.join(problems)}"
@@ -662,18 +674,57 @@ def twice(work: Work, times: int, seed: int = 1) -> Result:
 
 def by_alarm(work: Work, times: int, seed: int = 1) -> Result:
     """Repeat a piece of work until an alarm interrupts the work at a random moment; try ``times`` times."""
+    return _at_random(work, times, seed, _alarm)
+
+
+def by_thread(work: Work, times: int, seed: int = 1) -> Result:
+    """Repeat a piece of work until another thread raises an error there at a random moment; try ``times`` times."""
+    return _at_random(work, times, seed, _from_thread)
+
+
+_AGAIN: Final = 0.2  # seconds; if Python ignored the error, as in a finalizer
+
+
+def _alarm(seconds: float) -> Callable[[], object]:
+    signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN)
+    return partial(signal.setitimer, signal.ITIMER_REAL, 0)
+
+
+def _from_thread(seconds: float) -> Callable[[], object]:
+    set_error = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    thread, has_ended = ctypes.c_ulong(threading.get_ident()), threading.Event()
+
+    def raise_there() -> None:
+        if not has_ended.wait(seconds):
+            set_error(thread, ctypes.py_object(FromThread))
+            while not has_ended.wait(_AGAIN):
+                set_error(thread, ctypes.py_object(FromThread))
+
+    raising = threading.Thread(target=raise_there)
+    raising.start()
+
+    def end() -> None:
+        has_ended.set()
+        raising.join()
+
+    return end
+
+
+def _at_random(work: Work, times: int, seed: int, begin: Callable[[float], Callable[[], object]]) -> Result:
     before, choose = _ready(work), Random(seed)
 
     def tried(seconds: float) -> str:
         body, end = work.begin()
+        ends: list[Callable[[], object]] = []
 
         def again() -> None:
-            signal.setitimer(signal.ITIMER_REAL, seconds, 0.2)  # again, if Python ignored the error, as in a finalizer
+            ends.append(begin(seconds))
             while True:
                 body()
 
         outcome = outcome_of(again)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        for end_interrupts in ends:
+            end_interrupts()
         return ", ".join(_left_behind(work, end, before, outcome))
 
     result = Result(times, {})

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import sys
 from _thread import LockType, allocate_lock, get_ident
 from sys import _getframe, getrecursionlimit
 from time import monotonic, sleep
@@ -136,16 +137,57 @@ def take_fast_path(frame: FrameType, traveller: Traveller) -> bool:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Return True if a signal handler raised an error, or the callers had used up the stack.
+    """Return True for an error that the executed code did not raise itself, and for each KeyboardInterrupt.
 
-    True for each KeyboardInterrupt.
+    Raised by a signal handler, by a function that traces or profiles, or by another thread; or the callers had used up
+    the stack.
     """
     if not isinstance(error, (Exception, SystemExit)):
         return True
     if isinstance(error, RecursionError) and _has_met_a_deep_stack(error):
         return True
+    frames = [*_frames_of(error)]
     codes = handler_codes()
-    return any(frame.f_code in codes for frame, _ in _frames_of(error))
+    return any(frame.f_code in codes or _is_called_by_python(frame) for frame, _ in frames) or (
+        bool(frames) and _is_of_another_thread(error, frames)
+    )
+
+
+def _is_called_by_python(frame: FrameType) -> bool:
+    """Return True for a function that Python has called between two instructions, with the frame or code there."""
+    code, caller = frame.f_code, frame.f_back
+    if caller is None or _package(frame) == _OURS:
+        return False
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & _TAKES_MORE)]
+    arguments = [frame.f_locals.get(name) for name in names]
+    values = [*arguments, *(arguments[-1] if arguments and type(arguments[-1]) is tuple else ())]
+    return any(value is caller or value is caller.f_code for value in values)
+
+
+def _is_of_another_thread(error: BaseException, frames: list[tuple[FrameType, int]]) -> bool:
+    """Return True if ``PyThreadState_SetAsyncExc`` brought an error into a function of hookpatch.
+
+    The function was at an instruction that raises no error, or no error of a class of the program.
+    """
+    import dis  # after an error alone
+
+    if not all(_package(frame) in _OURS_AND_PYTHONS for frame, _ in frames):
+        return False
+    frame, last = frames[-1]
+    name = dis.opname[frame.f_code.co_code[last]]
+    is_of_python = type(error).__module__.partition(".")[0] in sys.stdlib_module_names
+    return name in _HARMLESS or not (is_of_python or name in ("RAISE_VARARGS", "RERAISE"))
+
+
+def _package(frame: FrameType) -> str:
+    name: object = frame.f_globals.get("__name__")  # not the file: a dataclass makes code of no file
+    return name.partition(".")[0] if type(name) is str else ""
+
+
+_OURS: Final = __name__.partition(".")[0]
+_OURS_AND_PYTHONS: Final = sys.stdlib_module_names | {_OURS}
+_TAKES_MORE: Final = 4  # the flag of a function with ``*args``
+_HARMLESS: Final = "RESUME", "JUMP_BACKWARD"
 
 
 def _has_met_a_deep_stack(error: RecursionError) -> bool:

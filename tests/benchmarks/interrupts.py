@@ -1,8 +1,9 @@
 """The leftovers of an interrupt: hookpatch beside mock, monkeypatch and wrapt.
 
 Each piece of work is interrupted at each line and at each instruction, in a separate fork, by an exception raised from
-a signal handler. A timer also interrupts at random moments. A point is bad if directly after the interrupt only
-half of the patches are seen. A point is also bad if a difference remains after the next look: a slot, os.environ,
+a signal handler; and at each line by an exception that the function of sys.settrace raises. A timer also interrupts at
+random moments, and so does another thread (PyThreadState_SetAsyncExc). A point is bad if directly after the interrupt
+only half of the patches are seen. A point is also bad if a difference remains after the next look: a slot, os.environ,
 sys.meta_path, a watch, a lock. Two interrupts, one in the midst of the clearing up after the other, are judged after
 the next look alone. With --torch the process has imported torch and multiprocessing, which need patches of hookpatch's
 own in each block.
@@ -27,7 +28,21 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import pytest
 import wrapt
-from interrupts import NAME, PLACES, Result, Work, block, by_alarm, louder, sweep, twice, vendor, works, write_vendor
+from interrupts import (
+    NAME,
+    PLACES,
+    Result,
+    Work,
+    block,
+    by_alarm,
+    by_thread,
+    louder,
+    sweep,
+    twice,
+    vendor,
+    works,
+    write_vendor,
+)
 
 
 def _new() -> str:
@@ -99,13 +114,14 @@ def main() -> int:
             _import_torch()
         write_vendor(Path(folder), "import torch" if options.torch else "")
         tried = [work for work in works().values() if not options.torch or work.name in _WITH_TORCH]
-        print("| work | lines | instructions | two | a timer |\n|---|---|---|---|---|", flush=True)
+        print("| work | lines | instructions | a tracer | two | a timer | a thread |", flush=True)
+        print("|---|---|---|---|---|---|---|", flush=True)
         for work in (*tried, *(() if options.only else OTHERS)):
             # A search for holders runs tens of thousands of lines, most in one loop.
             most = options.most or (2_000 if work.name == "report" else None)
             times = options.most or 300
-            results = [sweep(work, "line", most), sweep(work, "opcode", most)]
-            results += [twice(work, times), by_alarm(work, times)]
+            results = [sweep(work, "line", most), sweep(work, "opcode", most), sweep(work, "line", most, raises=True)]
+            results += [twice(work, times), by_alarm(work, times), by_thread(work, times)]
             _show(work, results)
             bad += sum(result.bad for result in results) if work not in OTHERS else 0
     return int(bad > 0)

@@ -214,7 +214,7 @@ def _is_patched_in(copy: ModuleType, entry: Entry, target: Target) -> bool:
         return False
     layer = entry.applied.layer
     layers = site_of(AttributeSlot(owner, slot.name)).layers
-    return any(other.patch is layer.patch and other.rank == layer.rank for other in layers)
+    return any(lies.patch is layer.patch and lies.rank == layer.rank for lies in layers)
 
 
 def _second_copies(name: str) -> list[ModuleType]:
@@ -239,8 +239,8 @@ def _all_modules() -> Iterator[ModuleType]:
 
 def _of_file(modules: Iterable[ModuleType], module: ModuleType, file: str) -> dict[int, ModuleType]:
     """Return the other modules of a module's file, by their ids."""
-    others = (other for other in modules if other is not module and attributes_of(other).get("__file__") == file)
-    return {id(other): other for other in others}
+    copies = (copy for copy in modules if copy is not module and attributes_of(copy).get("__file__") == file)
+    return {id(copy): copy for copy in copies}
 
 
 def owner_of(target: Target) -> Any:
