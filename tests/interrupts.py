@@ -6,6 +6,7 @@ signal, once at each point.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import importlib
@@ -601,11 +602,11 @@ def outcome_of(body: Callable[[], object]) -> str:
     """Run a piece of work; return its outcome."""
     try:
         body()
-    except (Interrupted, FromThread):
+    except (Interrupted, FromThread, SystemExit):
         return "interrupted"
     except BaseException as error:
         # In foreign code, as in the code of a module that runs again, the error counts as one of this code.
-        return "interrupted" if isinstance(error.__cause__, FromThread) else type(error).__name__
+        return "interrupted" if isinstance(error.__cause__, (FromThread, SystemExit)) else type(error).__name__
     return "ended"
 
 
@@ -678,7 +679,10 @@ def by_alarm(work: Work, times: int, seed: int = 1) -> Result:
 
 
 def by_thread(work: Work, times: int, seed: int = 1) -> Result:
-    """Repeat a piece of work until another thread raises an error there at a random moment; try ``times`` times."""
+    """Repeat a piece of work until another thread raises an error there at a random moment; try ``times`` times.
+
+    The error is a FromThread, or a SystemExit as for ending the thread.
+    """
     return _at_random(work, times, seed, _from_thread)
 
 
@@ -693,19 +697,23 @@ def _alarm(seconds: float) -> Callable[[], object]:
 def _from_thread(seconds: float) -> Callable[[], object]:
     set_error = ctypes.pythonapi.PyThreadState_SetAsyncExc
     thread, has_ended = ctypes.c_ulong(threading.get_ident()), threading.Event()
+    error = ctypes.py_object((FromThread, SystemExit)[int(seconds * 1_000_000) % 2])
 
     def raise_there() -> None:
         if not has_ended.wait(seconds):
-            set_error(thread, ctypes.py_object(FromThread))
+            set_error(thread, error)
             while not has_ended.wait(_AGAIN):
-                set_error(thread, ctypes.py_object(FromThread))
+                set_error(thread, error)
 
     raising = threading.Thread(target=raise_there)
     raising.start()
 
     def end() -> None:
-        has_ended.set()
-        raising.join()
+        while raising.is_alive():
+            with contextlib.suppress(FromThread, SystemExit):  # raised late
+                has_ended.set()
+                raising.join()
+        set_error(thread, None)
 
     return end
 

@@ -167,7 +167,8 @@ def _is_called_by_python(frame: FrameType) -> bool:
 def _is_of_another_thread(error: BaseException, frames: list[tuple[FrameType, int]]) -> bool:
     """Return True if ``PyThreadState_SetAsyncExc`` brought an error into a function of hookpatch.
 
-    The function was at an instruction that raises no error, or no error of a class of the program.
+    Python looks for such errors at the beginning of a function, at a jump back, and after a call. A call of C code may
+    raise an error, too, but none of a class of the program.
     """
     import dis  # after an error alone
 
@@ -175,8 +176,9 @@ def _is_of_another_thread(error: BaseException, frames: list[tuple[FrameType, in
         return False
     frame, last = frames[-1]
     name = dis.opname[frame.f_code.co_code[last]]
-    is_of_python = type(error).__module__.partition(".")[0] in sys.stdlib_module_names
-    return name in _HARMLESS or not (is_of_python or name in ("RAISE_VARARGS", "RERAISE"))
+    # Our C calls raise errors of Python, and by a filter our own warnings.
+    is_usual = type(error) not in _UNUSUAL and type(error).__module__.partition(".")[0] in _OURS_AND_PYTHONS
+    return name in _HARMLESS or (not is_usual and ("CALL" in name or "BACKWARD" in name))
 
 
 def _package(frame: FrameType) -> str:
@@ -188,6 +190,7 @@ _OURS: Final = __name__.partition(".")[0]
 _OURS_AND_PYTHONS: Final = sys.stdlib_module_names | {_OURS}
 _TAKES_MORE: Final = 4  # the flag of a function with ``*args``
 _HARMLESS: Final = "RESUME", "JUMP_BACKWARD"
+_UNUSUAL: Final = SystemExit, TimeoutError, Exception  # themselves, of Python's own errors
 
 
 def _has_met_a_deep_stack(error: RecursionError) -> bool:
