@@ -157,7 +157,7 @@ class Watch:
             searched = sys.meta_path
             if searched is _finders and not _former and searched and searched[0] is _Finder:
                 _system["meta_path"] = searched[1:]  # as in ``_place_finder``
-                is_free = sys.getrefcount(searched) < _OF_A_VARIABLE + 2
+                is_free = sys.getrefcount(searched) < _OF_OUR_VARIABLES + 2
                 if is_free:
                     del searched[0]
                 _system["meta_path"] = searched
@@ -631,7 +631,7 @@ def _place_finder() -> None:
         sys.meta_path = following if first is _Finder else [finder for finder in searched if finder is not _Finder]
         # A running import refers to the list twice, by a variable and by the loop (before Python 3.12 once). With fewer
         # references no import is running, and the slower search through the frames is not needed.
-        if sys.getrefcount(searched) < _OF_A_VARIABLE + 2 or not _is_searching():
+        if sys.getrefcount(searched) < _OF_OUR_VARIABLES + 2 or not _is_searching():
             searched[:] = sys.meta_path
             sys.meta_path = searched
     _finders = sys.meta_path
@@ -647,7 +647,7 @@ def _references_of_a_variable() -> int:
     return sys.getrefcount(variable)
 
 
-_OF_A_VARIABLE: Final = _references_of_a_variable()
+_OF_OUR_VARIABLES: Final = _references_of_a_variable() + 1  # a local variable and ``_finders``
 
 
 def _is_searching() -> bool:
