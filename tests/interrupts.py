@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -605,7 +606,9 @@ def outcome_of(body: Callable[[], object]) -> str:
         return "interrupted"
     except BaseException as error:
         # In foreign code, as in the code of a module that runs again, the error counts as one of this code.
-        return "interrupted" if isinstance(error.__cause__, (FromThread, SystemExit)) else type(error).__name__
+        errors = error.exceptions if isinstance(error, BaseExceptionGroup) else [error.__cause__]
+        is_of_thread = any(isinstance(cause, (FromThread, SystemExit)) for cause in errors)
+        return "interrupted" if is_of_thread else type(error).__name__
     return "ended"
 
 
@@ -686,51 +689,59 @@ def by_thread(work: Work, times: int, seed: int = 1) -> Result:
 
 
 _AGAIN: Final = 0.2  # seconds; if Python ignored the error, as in a finalizer
+_Act: TypeAlias = Callable[[], object]
 
 
-def _alarm(seconds: float) -> Callable[[], object]:
-    signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN)
-    return partial(signal.setitimer, signal.ITIMER_REAL, 0)
+def _alarm(seconds: float) -> tuple[_Act, _Act]:
+    """Return functions that begin and end the interrupts."""
+    timer = partial(signal.setitimer, signal.ITIMER_REAL)
+    return partial(timer, seconds, _AGAIN), partial(timer, 0)
 
 
-def _from_thread(seconds: float) -> Callable[[], object]:
+def _from_thread(seconds: float) -> tuple[_Act, _Act]:
     set_error = ctypes.pythonapi.PyThreadState_SetAsyncExc
-    thread, has_ended = ctypes.c_ulong(threading.get_ident()), threading.Event()
+    thread = ctypes.c_ulong(threading.get_ident())
     error = ctypes.py_object((FromThread, SystemExit)[int(seconds * 1_000_000) % 2])
+    begun: list[None] = []  # no threading.Event: an error inside its functions would leave its lock taken
+    ended: list[None] = []
 
     def raise_there() -> None:
-        if not has_ended.wait(seconds):
+        while not begun:
+            time.sleep(0.001)
+        time.sleep(seconds)
+        while not ended:
             set_error(thread, error)
-            while not has_ended.wait(_AGAIN):
-                set_error(thread, error)
+            until = time.monotonic() + _AGAIN
+            while not ended and time.monotonic() < until:
+                time.sleep(0.001)
 
     raising = threading.Thread(target=raise_there)
     raising.start()
 
     def end() -> None:
-        has_ended.set()
-        raising.join()
+        ended.append(None)
+        while raising.is_alive():
+            time.sleep(0.001)
         set_error(thread, None)
 
-    return end
+    return partial(begun.append, None), end
 
 
-def _at_random(work: Work, times: int, seed: int, begin: Callable[[float], Callable[[], object]]) -> Result:
+def _at_random(work: Work, times: int, seed: int, interrupts: Callable[[float], tuple[_Act, _Act]]) -> Result:
     before, choose = _ready(work), Random(seed)
 
     def tried(seconds: float) -> str:
         body, end = work.begin()
-        ends: list[Callable[[], object]] = []
+        begin_interrupts, end_interrupts = interrupts(seconds)
 
         def again() -> None:
-            ends.append(begin(seconds))
+            begin_interrupts()
             while True:
                 body()
 
         outcome = outcome_of(again)
-        for end_interrupts in ends:
-            while outcome_of(end_interrupts) == "interrupted":
-                pass  # by an error raised late
+        while outcome_of(end_interrupts) == "interrupted":
+            pass  # by an error raised late
         return ", ".join(_left_behind(work, end, before, outcome))
 
     result = Result(times, {})
