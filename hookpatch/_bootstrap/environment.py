@@ -244,7 +244,7 @@ def _mappings() -> list[Any]:
 
 
 def _before_ours(mapping: Any, program: str) -> str | None:
-    """Return the value of INHERIT before the blocks of this process; None for a text of a program's ended blocks."""
+    """Return the value of INHERIT before the blocks of this program; None for a text of the program's ended blocks."""
     value: str | None = mapping.get(INHERIT)
     return None if value is None or value.partition('", ')[0].endswith(program) else value
 

@@ -170,12 +170,12 @@ def _is_of_another_thread(error: BaseException, frames: list[tuple[FrameType, in
     Python looks for such errors at the beginning of a function, at a jump back, and after a call. A call of C code may
     raise an error, too, but none of a class of the program.
     """
-    import dis  # after an error alone
+    from opcode import opname  # after an error alone
 
     if not all(_package(frame) in _OURS_AND_PYTHONS for frame, _ in frames):
         return False
     frame, last = frames[-1]
-    name = dis.opname[frame.f_code.co_code[last]]
+    name = opname[frame.f_code.co_code[last]]
     # Our C calls raise errors of Python, and by a filter our own warnings.
     is_usual = type(error) not in _UNUSUAL and type(error).__module__.partition(".")[0] in _OURS_AND_PYTHONS
     return name in _HARMLESS or (not is_usual and ("CALL" in name or "BACKWARD" in name))
@@ -236,10 +236,10 @@ def is_of_code(error: BaseException) -> bool:
     """
     if isinstance(error, (Exception, SystemExit)):
         return not is_interrupt(error)
-    import dis  # after an error alone
+    from opcode import opname  # after an error alone
 
     *_, (frame, last) = [*_frames_of(error)] or [(_getframe(), 0)]
-    is_statement = dis.opname[frame.f_code.co_code[last]] == "RAISE_VARARGS"
+    is_statement = opname[frame.f_code.co_code[last]] == "RAISE_VARARGS"
     return is_statement and not is_interrupt(SystemExit().with_traceback(error.__traceback__))
 
 

@@ -214,7 +214,7 @@ def _is_patched_in(copy: ModuleType, entry: Entry, target: Target) -> bool:
         return False
     layer = entry.applied.layer
     layers = site_of(AttributeSlot(owner, slot.name)).layers
-    return any(lies.patch is layer.patch and lies.rank == layer.rank for lies in layers)
+    return any(laid.patch is layer.patch and laid.rank == layer.rank for laid in layers)
 
 
 def _second_copies(name: str) -> list[ModuleType]:
