@@ -77,6 +77,19 @@ def _raise(number: int, frame: object) -> None:
     raise Interrupted
 
 
+def _raise_once(number: int, frame: object) -> None:
+    signal.signal(number, _raise)  # as time limits put the handler from before back
+    raise Interrupted
+
+
+class _Handler:
+    def __call__(self, number: int, frame: object) -> None:
+        raise Interrupted
+
+
+_HANDLERS: Final[tuple[Callable[..., None], ...]] = _raise, _raise_once, partial(_raise), _Handler()
+
+
 @dataclass(frozen=True)
 class Work:
     """A piece of work to interrupt.
@@ -695,6 +708,7 @@ _Act: TypeAlias = Callable[[], object]
 def _alarm(seconds: float) -> tuple[_Act, _Act]:
     """Return functions that begin and end the interrupts."""
     timer = partial(signal.setitimer, signal.ITIMER_REAL)
+    signal.signal(signal.SIGALRM, _HANDLERS[int(seconds * 1_000_000) % len(_HANDLERS)])
     return partial(timer, seconds, _AGAIN), partial(timer, 0)
 
 
