@@ -628,7 +628,6 @@ def outcome_of(body: Callable[[], object]) -> str:
 def _ready(work: Work) -> list[Any]:
     """Do a piece of work some times, to fill all caches; return the state before an interrupt."""
     signal.signal(signal.SIGUSR1, _raise)
-    signal.signal(signal.SIGALRM, _raise)
     warnings.simplefilter("ignore")
     for _ in range(3):
         body, end = work.begin()

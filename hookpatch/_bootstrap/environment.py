@@ -55,7 +55,7 @@ _FIRST_ALONE: Final = ((_first, None),)
 
 def read(variable: str) -> str:
     """Return a variable of ours, empty when unset or when the interpreter ignores the environment (-E, -I)."""
-    return "" if sys.flags.ignore_environment else (_get(variable) or "").strip()
+    return "" if sys.flags.ignore_environment else (_get(variable, os.environ) or "").strip()
 
 
 def unknown() -> list[str]:
@@ -70,8 +70,7 @@ def unknown() -> list[str]:
 
 def asks_nothing_of_blocks() -> bool:
     """Return True if no variable of a block is set, by a single look; False if the look is not possible."""
-    data = _environ_data()
-    return data is not None and data.keys().isdisjoint(_OF_BLOCKS)
+    return os.environ is _environ and _data.keys().isdisjoint(_OF_BLOCKS)
 
 
 def enables_blocks() -> bool:
@@ -79,17 +78,12 @@ def enables_blocks() -> bool:
     return os.environ is _environ and _DISABLE not in _data
 
 
-def _get(variable: str) -> str | None:
-    data = _environ_data()
-    return None if data is not None and _key(variable) not in data else os.environ.get(variable)
-
-
-def _environ_data() -> dict[Any, Any] | None:
-    """Return the dict inside os.environ, None if a program has replaced os.environ.
+def _get(variable: str, mapping: Any) -> str | None:
+    """Return a variable of a mapping, None when unset.
 
     For an unset variable os.environ takes ten times as long: a KeyError is raised inside.
     """
-    return _data if os.environ is _environ else None
+    return None if mapping is _environ and _key(variable) not in _data else mapping.get(variable)
 
 
 def _key(variable: str) -> str | bytes:
@@ -187,8 +181,7 @@ def take_variable(variable: str) -> str:
 def handed_on(env: Mapping[Any, Any] | None, variable: str = INHERIT) -> str:
     """Return a variable of an environment, the blocks handed on if none is named; None: of this process."""
     if env is None or env is _first:
-        is_unset = _environ is not None and _key(variable) not in _data
-        return "" if is_unset else _first.get(variable, "")
+        return _get(variable, _first) or ""
     names = variable, variable.encode()
     return next((os.fsdecode(value) for name, value in env.items() if name in names), "")
 
@@ -215,14 +208,15 @@ def hand_on(text: str, program: str) -> None:
     ``program``: the id of this program. A text of this program from an ended block is not restored, but removed.
     """
     global _before
-    present = [(mapping, _before_ours(mapping, program)) for mapping in _mappings()]
+    present = [(mapping, _get(INHERIT, mapping)) for mapping in _mappings()]
+    foreign = [(mapping, None if _is_of(program, value) else value) for mapping, value in present]
     if text:
-        for mapping, before in present:
+        for mapping, before in foreign:
             if not any(noted is mapping for noted, _ in _before):
                 _before = (*_before, (mapping, before))
             mapping[INHERIT] = text
         return
-    for mapping, before in _before or present:
+    for mapping, before in _before or foreign:
         if before is not None:
             mapping[INHERIT] = before
             continue
@@ -234,19 +228,16 @@ def hand_on(text: str, program: str) -> None:
 
 def hands_on_ended(program: str) -> bool:
     """Return True if foreign code has put back a text of ended blocks, as the end of ``mock.patch.dict`` does."""
-    if _before or (os.environ is _environ and _INHERIT not in _data):
-        return False
-    return any(mapping.get(INHERIT) and _before_ours(mapping, program) is None for mapping in _mappings())
+    return not _before and any(_is_of(program, _get(INHERIT, mapping)) for mapping in _mappings())
 
 
 def _mappings() -> list[Any]:
     return [_first] if os.environ is _first else [_first, os.environ]
 
 
-def _before_ours(mapping: Any, program: str) -> str | None:
-    """Return the value of INHERIT before the blocks of this program; None for a text of the program's ended blocks."""
-    value: str | None = mapping.get(INHERIT)
-    return None if value is None or value.partition('", ')[0].endswith(program) else value
+def _is_of(program: str, text: str | None) -> bool:
+    """Return True for a text that a program hands on."""
+    return text is not None and text.partition('", ')[0].endswith(program)
 
 
 def encoded(text: str) -> str | bytes:

@@ -148,9 +148,8 @@ def is_interrupt(error: BaseException) -> bool:
         return True
     frames = [*_frames_of(error)]
     codes = handler_codes()
-    return any(frame.f_code in codes or _is_called_by_python(frame) for frame, _ in frames) or (
-        bool(frames) and _is_of_another_thread(error, frames)
-    )
+    is_called = any(frame.f_code in codes or _is_called_by_python(frame) for frame, _ in frames)
+    return is_called or _is_of_another_thread(error, frames)
 
 
 def _is_called_by_python(frame: FrameType) -> bool:
@@ -172,7 +171,7 @@ def _is_of_another_thread(error: BaseException, frames: list[tuple[FrameType, in
     """
     from opcode import opname  # after an error alone
 
-    if not all(_package(frame) in _OURS_AND_PYTHONS for frame, _ in frames):
+    if not frames or not all(_package(frame) in _OURS_AND_PYTHONS for frame, _ in frames):
         return False
     frame, last = frames[-1]
     name = opname[frame.f_code.co_code[last]]

@@ -93,7 +93,7 @@ def carry_again(payload: Payload, number: int) -> bool:
         if payload.id or not payload.is_in_environment:
             return False
         payload.keep(block := OpenBlock(payload, number, _FIRST))
-    if not liveness.begin_again(block.key):
+    if not liveness.begin(block.key):
         return False
     _open[number] = block  # first: ``carry_again_no_longer`` looks here
     block.is_handed_on = True

@@ -43,12 +43,11 @@ class _Table:
             os.close(file)  # mmap has a descriptor of its own
         self.ends: Final[dict[int, int]] = {}
         for key in keys:
-            self.begin(key)
+            self.add(key)
 
-    def begin(self, key: int) -> None:
-        if end := self.ends.get(key):
-            self.numbers[end] = 0
-        elif end := self._free_row():
+    def add(self, key: int) -> None:
+        """Add a row for an open block; the key has no row."""
+        if end := self._free_row():
             self.numbers[end - 1] = key  # before the next line, for readers
             self.numbers[end] = 0
             self.ends[key] = end
@@ -76,20 +75,14 @@ def process() -> str:
     return f"{os.getpid()}-{PROGRAM}"
 
 
-def begin(key: int) -> None:
-    """Note that a block is open."""
-    if _table is not None:
-        _table.begin(key)
-
-
-def begin_again(key: int) -> bool:
-    """Note that a block is open; return False if the end of a block cannot be noted at once. On the fast path."""
+def begin(key: int) -> bool:
+    """Note that a block is open; return False if the end of a block cannot be noted without a lock."""
     if _table is None:
         return not _IS_POSSIBLE
     if end := _table.ends.get(key):
         _table.numbers[end] = 0
     else:
-        _table.begin(key)
+        _table.add(key)
     return True
 
 
@@ -98,7 +91,7 @@ def end(key: int, open_keys: Iterable[int]) -> None:
     global _table
     if _table is None and _IS_POSSIBLE:
         with ErrorsOfCode(OSError, ImportError, ValueError):  # no descriptor, no memory, no module mmap
-            _table = _Table([key, *open_keys])
+            _table = _Table({key, *open_keys})
     if (table := _table) is not None and (end := table.ends.get(key)) and not table.numbers[end]:
         table.numbers[end] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
