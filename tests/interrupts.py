@@ -58,6 +58,7 @@ thing = Sized()
 limit = 1_000_000
 table = {"first": run, "second": other, "third": run}
 """
+_BUILTIN: Final = "errno"  # of Python: not in a file, whose finder takes a TimeoutError for an OSError
 SPACE: Final = f"{NAME}_space"  # a namespace package
 LATE: Final = f"{NAME}_late"  # a module that no finder is asked for
 PLACES: Final[list[tuple[Any, str]]] = []  # owners and names of further attributes to be restored
@@ -242,6 +243,11 @@ def _space_imported() -> None:
     importlib.import_module(SPACE)
 
 
+def _builtin_imported() -> None:
+    sys.modules.pop(_BUILTIN, None)
+    importlib.import_module(_BUILTIN)
+
+
 def _found_late() -> None:
     """Put a module in place without an import; the next block finds the module."""
     sys.modules.setdefault(LATE, ModuleType(LATE))
@@ -295,6 +301,34 @@ def _dropped_before() -> tuple[Callable[[], object], Callable[[], object]]:
     work()
     work()
     return work, _nothing
+
+
+def _entered_again(
+    *patches: hookpatch.Patch, inside: Callable[[], object] = _nothing, **how: Any
+) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Return the work of entering a session again: the third time hookpatch puts its notes off.
+
+    An interrupted session is dropped.
+    """
+    sessions: list[Any] = []
+
+    def work() -> None:
+        session = sessions.pop() if sessions else hookpatch.active(*patches, **how)
+        with session:
+            inside()
+        sessions.append(session)
+
+    for _ in range(3):
+        work()
+    return work, _nothing
+
+
+def _entered_again_and_dropped() -> None:
+    session = hookpatch.active(*_TWO)
+    for _ in range(3):
+        with session:
+            pass
+    session.open()
 
 
 def _imported_anew() -> None:
@@ -416,6 +450,23 @@ def works() -> dict[str, Work]:
         Work("finalizer", lambda: (_drop, _nothing), _run_and_limit_are_on),
         Work("finalizer, with locks", partial(_with_locks, lambda: (_drop, _nothing)), _run_and_limit_are_on),
         Work("finalizer, a patch applied before", _dropped_before, _run_is_on),
+        Work("a session entered again", partial(_entered_again, *_TWO, children="local"), _run_and_limit_are_on),
+        Work("a session entered again, inherit", partial(_entered_again, *_TWO), _run_and_limit_are_on),
+        Work(
+            "a report inside a session entered again",
+            partial(_entered_again, *_TWO, inside=hookpatch.report),
+            _run_and_limit_are_on,
+        ),
+        Work(
+            "an import inside a session entered again",
+            partial(_entered_again, *_TWO, inside=_builtin_imported),
+            _run_and_limit_are_on,
+        ),
+        Work(
+            "finalizer of a session entered again",
+            lambda: (_entered_again_and_dropped, _nothing),
+            _run_and_limit_are_on,
+        ),
     ]
     return {work.name: work for work in pieces}
 

@@ -20,7 +20,16 @@ from _thread import get_ident
 from sys import _getframe
 
 from hookpatch._bootstrap import interrupts
-from hookpatch._bootstrap.interrupts import Begun, Operation, Turn, begin, end, finish_interrupted, is_interrupt
+from hookpatch._bootstrap.interrupts import (
+    Begun,
+    Operation,
+    Turn,
+    begin,
+    end,
+    finish_interrupted,
+    is_interrupt,
+    write_notes,
+)
 
 __builtins__ = vars(interrupts)["__builtins__"]  # no import: Python 3.15 may make an import lazy
 
@@ -51,6 +60,7 @@ _former: Final[list[list[Any]]] = []  # earlier lists with our finder, which may
 _lock: Final = Turn()  # held for a change of the watches; no foreign code but finalizers runs under the lock
 # By module, in order. GIL: read without the lock, in a single operation or from a copy made in a single operation.
 _watches: Final[dict[str, dict[Watch, None]]] = {}
+_again: Final[dict[Watch, None]] = {}  # the watches of ``begin_again``. GIL: as ``_watches``
 _listeners: Final[dict[str, dict[Watch, None]]] = {}  # likewise: watches that do not bring the finder in place
 _globs: tuple[str, ...] = ()  # the watched patterns of names, beside ANY
 # By the package that a pattern names, the longest part of each pattern without ``*``.
@@ -121,6 +131,7 @@ class Watch:
         with _lock:
             watches = _watches.get(self.module, {})
             watches.pop(self, None)
+            _again.pop(self, None)
             if not watches:
                 _watches.pop(self.module, None)
             _index_globs(self.module)
@@ -132,15 +143,15 @@ class Watch:
 
         ``end_again`` stops the callbacks. Both are called on the fast path.
         """
-        name, searched = self.module, sys.meta_path
-        if sys.modules.get(name) is not module or name in _executing or searched is not _finders:
+        if not stand_by(self.module, module):
             return False
-        is_missing = not (_watches or _holds)  # without a search through the list
-        self._arrival = arrival
-        _watches.setdefault(name, {})[self] = None
-        if not searched or (searched[0] is not _Finder and (is_missing or _Finder not in searched)):
-            searched.insert(0, _Finder)
+        self.note(arrival)
         return True
+
+    def note(self, arrival: Arrival) -> None:
+        """Start the callbacks; the finder is in place."""
+        self._arrival = arrival
+        _again[self] = None
 
     def call_back(self, arrival: Arrival) -> None:
         """Call another callback from now on."""
@@ -148,22 +159,9 @@ class Watch:
 
     def end_again(self) -> None:
         """Stop the callbacks, begun or not."""
-        name, self._arrival = self.module, None
-        if (watches := _watches.get(name)) is not None:
-            watches.pop(self, None)
-            if not watches:
-                del _watches[name]
-        if not (_watches or _holds):
-            searched = sys.meta_path
-            if searched is _finders and not _former and searched and searched[0] is _Finder:
-                _system["meta_path"] = searched[1:]  # as in ``_place_finder``
-                is_free = sys.getrefcount(searched) < _OF_OUR_VARIABLES + 2
-                if is_free:
-                    del searched[0]
-                _system["meta_path"] = searched
-                if is_free:
-                    return
-            _place_finder()
+        self._arrival = None
+        _again.pop(self, None)
+        stand_down()
 
     def present(self) -> ModuleType | None:
         """Return the module if its import has ended; else None, and ``notify_late`` looks for the module."""
@@ -188,6 +186,35 @@ class Watch:
 
     def __repr__(self) -> str:
         return f"<Watch of {self.module}, {'cancelled' if self._arrival is None else 'waiting'}>"
+
+
+def stand_by(name: str, module: ModuleType) -> bool:
+    """Put the finder in place, for a block that has yet to write its watch; return False for another module now.
+
+    ``stand_down`` removes the finder. Both are called on the fast path.
+    """
+    searched = sys.meta_path
+    if sys.modules.get(name) is not module or name in _executing or searched is not _finders:
+        return False
+    if not searched or (searched[0] is not _Finder and _Finder not in searched):
+        searched.insert(0, _Finder)
+    return True
+
+
+def stand_down() -> None:
+    """Remove the finder, unless watches or holds need the finder."""
+    if _again or _watches or _holds:
+        return
+    searched = sys.meta_path
+    if searched is _finders and not _former and searched and searched[0] is _Finder:
+        _system["meta_path"] = searched[1:]  # as in ``_place_finder``
+        is_free = sys.getrefcount(searched) < _OF_OUR_VARIABLES + 2
+        if is_free:
+            del searched[0]
+        _system["meta_path"] = searched
+        if is_free:
+            return
+    _place_finder()
 
 
 def foresee(module: str, arrival: Arrival) -> Watch:
@@ -365,7 +392,8 @@ def notify_late() -> None:
 
 
 def _notify_late() -> None:
-    is_needed = bool(_watches or _holds)
+    write_notes()
+    is_needed = bool(_watches or _again or _holds)
     if (_Finder in sys.meta_path) != is_needed or (_former and not is_needed):  # foreign code has exchanged the list
         with _lock:
             _place_finder()
@@ -528,7 +556,9 @@ def count() -> int:
 
 def pending() -> list[Watch]:
     """Return the watches not yet cancelled, by the names of their modules."""
-    return [watch for _, watches in sorted(_watches.items()) for watch in watches]
+    write_notes()
+    watches = [*_again, *(watch for watches in [*_watches.values()] for watch in watches)]
+    return sorted(watches, key=lambda watch: watch.module)
 
 
 def holds_finder() -> bool:
@@ -598,6 +628,11 @@ def _has_part(name: str) -> bool:
     return any(map(name.__contains__, parts))
 
 
+def _of_name(name: str) -> list[Watch]:
+    """Return the watches of a single module."""
+    return [*_watches.get(name, ()), *(watch for watch in [*_again] if watch.module == name)]
+
+
 def _of_globs(name: str) -> list[Watch]:
     """Return the watches of the patterns that match a module's name."""
     if not (
@@ -622,8 +657,8 @@ def _place_finder() -> None:
     if sys.meta_path is not _finders:
         _former.append(_finders)
         _finders = sys.meta_path
-    while (_Finder in sys.meta_path) != bool(_watches or _holds):
-        if _watches or _holds:
+    while (_Finder in sys.meta_path) != (is_needed := bool(_watches or _again or _holds)):
+        if is_needed:
             sys.meta_path.insert(0, _Finder)  # a class with find_spec is a finder
             continue
         searched = sys.meta_path
@@ -635,7 +670,7 @@ def _place_finder() -> None:
             searched[:] = sys.meta_path
             sys.meta_path = searched
     _finders = sys.meta_path
-    if _former and not (_watches or _holds or _is_searching()):
+    if _former and not (_watches or _again or _holds or _is_searching()):
         for former in _former:
             former[:] = [finder for finder in former if finder is not _Finder]
         _former.clear()
@@ -689,7 +724,7 @@ def _announce(name: str, foreseen: Collection[Watch] = (), operation: Operation 
         with _lock:
             module = sys.modules.get(name)
             of_any = () if name.startswith("hookpatch.") else _watches.get(ANY, ())  # our names are not the program's
-            watches = [*_watches.get(name, ()), *_of_globs(name), *of_any, *_listeners.get(name, ())]
+            watches = [*_of_name(name), *_of_globs(name), *of_any, *_listeners.get(name, ())]
             waiting = [watch for watch in watches if watch not in fired and watch not in foreseen]
             if module is None or not waiting:
                 _executing.pop(name, None)
@@ -720,8 +755,10 @@ class _Finder:
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        write_notes()
         if (
             name not in _watches
+            and not (_again and _of_name(name))
             and name not in _listeners
             and ANY not in _watches
             and not (_globs and _of_globs(name))

@@ -133,7 +133,46 @@ def take_fast_path(frame: FrameType, traveller: Traveller) -> bool:
         wait_for_fast_path()
         if (current := fast_path.get(None)) is not None and _is_of_this_thread(current[0]):
             return False
+    write_notes_now()
     return True
+
+
+# By number, the open block whose notes (layers, watches) nobody has needed so far, and the function that writes the
+# notes. At most one block. Written before a lock is taken, and before any other look. Changed on the fast path.
+unwritten: Final[dict[int, Callable[[int], object]]] = {}
+
+
+def write_notes() -> None:
+    """Write the notes of the block on the fast path, unless this thread opens or closes the block just now."""
+    while unwritten:
+        if fast_path.setdefault(None, (_getframe(), _writer, None))[0] is _getframe():
+            try:
+                write_notes_now()
+            finally:
+                del fast_path[None]
+        elif (entry := fast_path.get(None)) is not None and _is_of_this_thread(entry[0]):
+            return
+        elif not wait_for_fast_path(until=0.0):  # no longer: another thread may import what this thread imports
+            sleep(0)
+
+
+def write_notes_now() -> None:
+    """Write the notes. On the fast path; repeated after an interrupt."""
+    for number, write in [*unwritten.items()]:
+        write(number)
+        unwritten.pop(number, None)
+
+
+class _Writer:
+    """A traveller whose interrupted act the next look repeats."""
+
+    def finish(self, entrance: object) -> None: ...
+
+    def needs(self, lock: Turn) -> bool:
+        return False
+
+
+_writer: Final = _Writer()
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -318,6 +357,8 @@ class Turn:
             if not self._take_once(frame, until):
                 return False
             if goes_first or not fast_path or _is_travelling():
+                if unwritten and not goes_first:
+                    write_notes()
                 return True
             self.release_for(frame)  # a thread waits for the fast path without a lock
         return False
@@ -435,6 +476,7 @@ def finish_interrupted() -> None:
     """Finish all operations whose frames were interrupted. Called before each look at patches."""
     if fast_path:
         wait_for_fast_path()
+    write_notes()
     for holder in [*held]:
         if holder.frame is None or holder.is_interrupted():  # None: `end` was interrupted
             holder.end()

@@ -93,10 +93,10 @@ def carry_again(payload: Payload, number: int) -> bool:
         if payload.id or not payload.is_in_environment:
             return False
         payload.keep(block := OpenBlock(payload, number, _FIRST))
-    if not liveness.begin(block.key):
-        return False
     _open[number] = block  # first: ``carry_again_no_longer`` looks here
     block.is_handed_on = True
+    if not liveness.begin(block.key):
+        return False
     variable = block.variable or programs.variable_of(block)
     if variable and not environment.hand_on_first(variable):
         return False
@@ -106,8 +106,9 @@ def carry_again(payload: Payload, number: int) -> bool:
 
 def carry_again_no_longer(number: int) -> bool:
     """Undo ``carry_again``, interrupted or not; return False if a lock is needed. On the fast path."""
-    block = _open.get(number)
-    if block is None or len(_open) > 1 or (starts.applied and not starts.may_end_again()):
+    if (block := _open.get(number)) is None:
+        return not starts.applied  # else an interrupt may have left these
+    if len(_open) > 1 or (starts.applied and not starts.may_end_again()):
         return False
     if block.variable and not environment.hand_on_no_longer():
         return False

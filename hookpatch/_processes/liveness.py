@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final, final
 
 from hookpatch._bootstrap.interrupts import ErrorsOfCode, is_interrupt
@@ -17,6 +18,7 @@ from hookpatch._bootstrap.interrupts import ErrorsOfCode, is_interrupt
 PROGRAM: Final = os.urandom(4).hex()  # the id of this program: os.exec runs another program in the same process
 _MANY: Final = 511  # rows, in 8 KiB
 _IS_POSSIBLE: Final = hasattr(os, "memfd_create") and hasattr(time, "CLOCK_BOOTTIME")
+_now: Final = partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME) if _IS_POSSIBLE else time.time_ns
 
 # --- in the process that hands on blocks
 
@@ -34,7 +36,7 @@ class _Table:
     def __init__(self, keys: Iterable[int]) -> None:
         import mmap  # most processes hand on no block after an end
 
-        time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # refused in some containers
+        _now()  # refused in some containers
         file = os.memfd_create(_name(PROGRAM))
         try:
             os.truncate(file, 8 * (1 + 2 * _MANY))
@@ -77,23 +79,23 @@ def process() -> str:
 
 def begin(key: int) -> bool:
     """Note that a block is open; return False if the end of a block cannot be noted without a lock."""
-    if _table is None:
+    if (table := _table) is None:
         return not _IS_POSSIBLE
-    if end := _table.ends.get(key):
-        _table.numbers[end] = 0
+    if end := table.ends.get(key):
+        table.numbers[end] = 0
     else:
-        _table.add(key)
+        table.add(key)
     return True
 
 
 def end(key: int, open_keys: Iterable[int]) -> None:
     """Note the end of a block, and other open blocks. Called under a lock, as ``begin`` is."""
     global _table
-    if _table is None and _IS_POSSIBLE:
+    if (table := _table) is None and _IS_POSSIBLE:
         with ErrorsOfCode(OSError, ImportError, ValueError):  # no descriptor, no memory, no module mmap
-            _table = _Table({key, *open_keys})
-    if (table := _table) is not None and (end := table.ends.get(key)) and not table.numbers[end]:
-        table.numbers[end] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+            _table = table = _Table({key, *open_keys})
+    if table is not None and (end := table.ends.get(key)) and not table.numbers[end]:
+        table.numbers[end] = _now()
 
 
 def outwait(key: int) -> None:

@@ -173,7 +173,7 @@ class Session(ClosingSession):
 
     def __del__(self, is_ending: Callable[[], bool] = imports.is_ending) -> None:
         # At the interpreter's end no patch is restored: all modules are being emptied (hence the default argument).
-        self._listed = None  # first: the reference would note the death of a closed session
+        self._listed = self._write_notes = None  # first: the reference would note the death of a closed session
         if getattr(self, "_state", "closed") == "closed" or is_ending():
             return
         if self._state == "new" and not self._may_stay_new:
@@ -220,5 +220,6 @@ _ON: Final = ("waiting", "applied", "overwritten")
 
 def open_sessions() -> dict[int, Session]:
     """Return the open sessions by their numbers, the first opened first."""
+    interrupts.write_notes()
     living = filter(None, (weak() for weak, *_ in list(opened.values())))  # a copy, while other threads open and close
     return {session._number: session for session in sorted(living, key=lambda session: session._number)}

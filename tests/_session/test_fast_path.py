@@ -17,6 +17,7 @@ from call_counting import calls_in
 
 import hookpatch
 from hookpatch import Patch, active
+from hookpatch._bootstrap.interrupts import unwritten
 
 SOURCE = """\
 limit = 3
@@ -128,6 +129,69 @@ def test_few_functions_are_called_again(vendor: Any, children: Any, most: int) -
         block()
     are_interpreters_asked_for = "_interpreters" in sys.modules  # at the beginning and the end
     assert calls_in(block) <= most + 2 * are_interpreters_asked_for
+
+
+def _import_anew() -> None:
+    sys.modules.pop("errno")
+    importlib.import_module("errno")
+
+
+def _fork() -> None:
+    if (pid := os.fork()) == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def _open_other() -> None:
+    with active(hookpatch.replace("vendor:limit", 9), children="local"):
+        pass
+
+
+LOOKS: dict[str, Callable[[], object]] = {
+    "report": hookpatch.report,
+    "an import": _import_anew,
+    "a reload": lambda: importlib.reload(sys.modules["vendor"]),
+    "a fork": _fork,
+    "another session": _open_other,
+    "a thread": lambda: _in_thread(hookpatch.report),
+}
+
+
+def _in_thread(act: Callable[[], object]) -> None:
+    thread = threading.Thread(target=act)
+    thread.start()
+    thread.join(20)
+
+
+@pytest.mark.parametrize("children", ["local", "inherit"])
+@pytest.mark.parametrize("look", LOOKS)
+def test_notes_are_put_off_until_somebody_looks(vendor: Any, look: str, children: Any) -> None:
+    session = warm(PATCHES["wrap"](), children=children)
+    before = state(vendor)
+    with session:
+        assert unwritten
+        LOOKS[look]()
+        assert not unwritten
+        assert vendor.speak() == "VENDOR X"
+        assert [row.state for row in hookpatch.report()] == ["applied"]
+    assert not unwritten
+    assert vendor.speak() == "vendor x"
+    if look != "a reload":
+        assert state(vendor) == before
+    with session:
+        assert vendor.speak() == "VENDOR X"
+    assert vendor.speak() == "vendor x"
+
+
+def test_other_session_finds_the_patch_of_a_block_without_notes(vendor: Any) -> None:
+    """The other session's patch lies outside, and the original stays known to both."""
+    speak, session = vendor.speak, warm(PATCHES["wrap"]())
+    with session:
+        assert unwritten
+        with active(hookpatch.wrap("vendor:speak", short)):
+            assert vendor.speak() == "V"
+        assert vendor.speak() == "VENDOR X"
+    assert vendor.speak is speak
 
 
 def test_times_in_the_report(vendor: Any) -> None:

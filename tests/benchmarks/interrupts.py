@@ -80,7 +80,7 @@ OTHERS = (
 # The work tried with torch: most of the work in an ML engineer's process. Each point takes longer.
 _WITH_TORCH: Final = (
     *("two patches", "two patches, inherit", "wrap a method", "a decorated function", "a patch applied before"),
-    "two patches applied before, inherit",
+    *("two patches applied before, inherit", "a session entered again", "a session entered again, inherit"),
 )
 
 
@@ -107,6 +107,7 @@ def main() -> int:
     parser.add_argument("--most", type=int, help="points of each piece of work, evenly spread; all without it")
     parser.add_argument("--only", choices=["hookpatch"])
     parser.add_argument("--torch", action="store_true", help="import torch and multiprocessing first")
+    parser.add_argument("--work", default="", help="only the pieces of work with these words in their names")
     options = parser.parse_args()
     bad = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -116,7 +117,7 @@ def main() -> int:
         tried = [work for work in works().values() if not options.torch or work.name in _WITH_TORCH]
         print("| work | lines | instructions | a tracer | two | a timer | a thread |", flush=True)
         print("|---|---|---|---|---|---|---|", flush=True)
-        for work in (*tried, *(() if options.only else OTHERS)):
+        for work in filter(lambda work: options.work in work.name, (*tried, *(() if options.only else OTHERS))):
             # A search for holders runs tens of thousands of lines, most in one loop.
             most = options.most or (2_000 if work.name == "report" else None)
             times = options.most or 300

@@ -20,7 +20,7 @@ from hookpatch._engine.patch.patch import Patch, wrap
 from hookpatch._engine.patch.target import Target
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.item import ItemSlot
-from hookpatch._engine.slots.originals import originals
+from hookpatch._engine.slots.originals import is_patched, patched_at
 from hookpatch._engine.slots.slot import ABSENT, is_class_of_program, is_same_value, mro, write_or_delete
 
 _OURS_ALONE: Final = 2  # references: our attribute, and the argument of the question
@@ -172,7 +172,7 @@ class _Reducer:
 
     def begin(self) -> None:
         """Put the entry into the table; not over a patch of the table."""
-        if self._slot.key not in originals and (before := self._slot.read()) is not self:
+        if not is_patched(self._slot) and (before := self._slot.read()) is not self:
             self._before = before
             self._slot.write(self)
 
@@ -220,7 +220,7 @@ def _values(instance: Any) -> Iterator[_Value]:
         if copy.is_intact:
             yield copy.value
     for duplicates in [*_followed.get(id(instance), {}).values()]:
-        patched = originals.get(duplicates.slot.key)
+        patched = patched_at(duplicates.slot.key)
         if patched is not None and not patched.is_foreign and duplicates.slot.owner is instance:
             stays_out = any(calls_owner() for calls_owner, _ in [*duplicates.users])
             yield _Value(duplicates, duplicates.slot.read(), patched.original, stays_out)
@@ -237,7 +237,7 @@ def _note_copy(instance: Any, value: _Value, memo: dict[int, Any] | None) -> Non
     of, ours = value.of, value.ours
     slot = AttributeSlot(instance, of.slot.name)
     own = slot.read()
-    if slot.key in originals:  # patched as an instance of its own, from the original value on
+    if is_patched(slot):  # patched as an instance of its own, from the original value on
         return of.notify(_OF_RULE)
     if ours is ABSENT:
         original = _copied(value.original, memo) if own is ABSENT else own

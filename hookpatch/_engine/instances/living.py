@@ -16,7 +16,7 @@ from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import site_at
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.guard import check_slot
-from hookpatch._engine.slots.originals import originals, own_beneath
+from hookpatch._engine.slots.originals import is_patched, originals, own_beneath
 from hookpatch._engine.slots.referrers import hides_objects
 from hookpatch._engine.slots.resolve import missing
 from hookpatch._engine.slots.slot import ABSENT
@@ -95,7 +95,7 @@ class Living:
             self._adopt(instance)
             self._made += 1
         slot = InstanceSlot(instance, self.of.name) if self.of.has_entries else None
-        if slot is None or slot.key not in originals:
+        if slot is None or not is_patched(slot):
             return None
         site = site_at(slot)
         if not is_new:
@@ -110,7 +110,7 @@ class Living:
         if self.of.has_entries:
             slot = InstanceSlot(instance, self.of.name)
             own = own_beneath(slot) if (copy := copy_at(slot)) is None else copy.value.original
-            may_lack = self.of.in_class or self._patch.add or slot.key in originals
+            may_lack = self.of.in_class or self._patch.add or is_patched(slot)
             if own is ABSENT and not may_lack and slot.inherited() is ABSENT:
                 self._without.append(slot)
                 return

@@ -15,7 +15,7 @@ from hookpatch._engine.instances.slot import InstanceSlot
 from hookpatch._engine.patch.patch import Patch, replace, wrap
 from hookpatch._engine.patch.target import Target
 from hookpatch._engine.slots.attribute import AttributeSlot
-from hookpatch._engine.slots.originals import beneath, originals
+from hookpatch._engine.slots.originals import beneath, patched_at
 from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro, is_same_value, write_or_delete
 
 _WHY: Final = "keeps patches of instances out of their copies and pickles"
@@ -68,7 +68,7 @@ def _reduce(name: str, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> A
 
 def _values(name: str, instance: Any) -> tuple[Any, Any] | None:
     """Return our value in an instance and the original; None for an unpatched instance, and over a foreign value."""
-    patched = originals.get(InstanceSlot(instance, name).key)
+    patched = patched_at(InstanceSlot(instance, name).key)
     return None if patched is None or patched.is_foreign else (patched.slot.read(), patched.original)
 
 

@@ -15,7 +15,7 @@ from hookpatch._engine.rules.entries import assigned_names, item_of, keys_of, ow
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.item import ItemSlot
 from hookpatch._engine.slots.lazy import is_lazy
-from hookpatch._engine.slots.originals import originals, own_beneath
+from hookpatch._engine.slots.originals import is_patched, own_beneath
 from hookpatch._engine.slots.resolve import MISSING, follow
 from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner, mro
 from hookpatch.errors import ApplyError
@@ -170,7 +170,7 @@ class _Walk:
         own = own_beneath(slot)
         if own is not ABSENT and next_steps:
             yield from self.along(own, way, next_steps)
-        elif own is not ABSENT or slot.key in originals:
+        elif own is not ABSENT or is_patched(slot):
             yield way.match(slot.key, own, ADDED if own is ABSENT else "")
 
     def _names(self, holder: Any, way: _Way, step: NameGlob, next_steps: Sequence[Step]) -> Iterator[Match]:

@@ -25,7 +25,7 @@ from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot, innermost
 from hookpatch._engine.slots.guard import getter_of
 from hookpatch._engine.slots.holders import Holder, holders
-from hookpatch._engine.slots.originals import originals, own_beneath
+from hookpatch._engine.slots.originals import is_patched, own_beneath
 from hookpatch._engine.slots.part import ClassSlot, PartSlot
 from hookpatch._engine.slots.referrers import lists_references
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner, write_or_delete
@@ -200,7 +200,7 @@ class Everywhere:
             return [(slot, str(slot)) for slot in slots if slot.key != self.slot.key]
         for key, value in names:
             slot = AttributeSlot(module, key)
-            if slot.key not in originals and (is_our_wrapper(value) or _is_from(sites, slot, value)):
+            if not is_patched(slot) and (is_our_wrapper(value) or _is_from(sites, slot, value)):
                 slot.write(referent)
         return []
 
@@ -247,7 +247,7 @@ def restore_copies(
             or (holder.root in imported_before and (holder.root, getattr(slot, "name", "")) not in names)
             or not is_copied(our_value, holder.root, getattr(slot, "name", ""), names)
         )
-        if slot is None or holder.root is None or is_foreign or slot.key in originals:
+        if slot is None or holder.root is None or is_foreign or is_patched(slot):
             continue
         if isinstance(slot, PartSlot) and (originals_of[id(our_value)] is ABSENT or slot.read() is not our_value):
             continue  # a method bound to an added function, or a part of a whole that is restored by now

@@ -28,7 +28,7 @@ from hookpatch._engine.site.turn_lock import SiteLock
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import leads_to
 from hookpatch._engine.slots.lazy import KNOWS_LAZY, follow, lazy_names, lazy_places
-from hookpatch._engine.slots.originals import began, originals, reading
+from hookpatch._engine.slots.originals import began, originals, patched_at, reading
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner, is_same_value
 
 _Layers: TypeAlias = Sequence[Layer]  # never changed in place: a layer that comes or goes makes a new list
@@ -51,7 +51,7 @@ class Alone:
 
     __slots__ = (
         *("call", "cell", "code", "facts", "function", "is_applied", "layer", "layers", "link", "names", "off", "own"),
-        *("references", "stand_in", "stand_ins", "value", "written"),
+        *("references", "slot", "stand_in", "stand_ins", "value", "written"),
     )
 
     def __init__(self, layer: Layer, slot: Slot, own: Any, stand_in: StandIn | None) -> None:
@@ -78,7 +78,33 @@ class Alone:
         self.call: Final = layer.call
         self.written: Final = (weakly(self.value),) if is_recognisable(self.value) else ()
         layer.end()
-        self.references: Final = sys.getrefcount(self.value)  # counted in the same way by ``lay_again``
+        self.slot: Final[Any] = slot
+        self.references: Final = sys.getrefcount(self.value)  # counted in the same way by ``lay_again`` and ``put``
+
+    def put(self) -> bool:
+        """Put the value into the slot; return False if ``lay_again`` must decide. On the fast path.
+
+        ``Site.note`` notes the layer, if anybody looks before ``take``.
+        """
+        if KNOWS_LAZY and lazy_places(self.slot.name):
+            return False
+        if self.stand_in is not None:
+            if sys.getrefcount(self.value) != self.references:
+                return False
+            self.cell.cell_contents = self.link
+        return bool(self.slot.exchange(self.names, self.own, self.value))
+
+    def may_take(self) -> bool:
+        """Return True if the value lies in the slot as ``put`` left it, and nobody holds the wrapper."""
+        if self.names.get(self.slot.name) is not self.value or self.function.__code__ is not self.code:
+            return False
+        return self.stand_in is None or sys.getrefcount(self.value) == self.references + 1  # of the slot
+
+    def take(self) -> None:
+        """Undo ``put``."""
+        if self.stand_in is not None:
+            self.cell.cell_contents = self.off
+        self.slot.exchange(self.names, self.value, self.own)
 
 
 @final
@@ -89,7 +115,7 @@ class Site:
         *(
             "__weakref__",
             "_ending",
-            "_facts",
+            "last_facts",
             "_has_left_out",
             "_is_stale",
             "_layers",
@@ -110,7 +136,7 @@ class Site:
         self._stand_ins: Sequence[StandIn] = ()  # in the slot, for each run of call layers
         self._retired: Sequence[ReferenceType[StandIn]] = ()  # no longer in the slot, but held by foreign code
         self._spare: StandIn | None = None  # of a site without layers: the last stand-in, to be used again
-        self._facts: dict[str, Any] | None = None
+        self.last_facts: dict[str, Any] | None = None
         self._has_left_out = False
         self._is_stale = False
         self._ending: Ending = "restored"
@@ -151,7 +177,7 @@ class Site:
 
         Each ``lay_again`` of the layer brings the same dict back. None without layers, and after any other change.
         """
-        return self._facts if self._layers else None
+        return self.last_facts if self._layers else None
 
     @property
     def value(self) -> Any:
@@ -248,39 +274,45 @@ class Site:
 
     def lay_again(self, alone: Alone) -> bool:
         """Apply a layer here again; change nothing and return False if the site is not as before. On the fast path."""
-        layer, own, state, stand_in = alone.layer, alone.own, self._state, alone.stand_in
+        own, state, stand_in = alone.own, self._state, alone.stand_in
         slot: Any = self.slot
         if KNOWS_LAZY and lazy_places(slot.name):
             return False
         if stand_in is not None and sys.getrefcount(alone.value) != alone.references:
             return False
-        if self._facts is not alone.facts:
+        if self.last_facts is not alone.facts:
             if self._layers or self._retired or self._unfinished is not None:
                 return False
             state.original = state.base = state.value = own
             state.writing, state.written = None, alone.written
             state.is_covered = state.may_come_back = False
-            self._ending, self._facts = "restored", alone.facts
+            self._ending, self.last_facts = "restored", alone.facts
         alone.is_applied = True
         if stand_in is not None:
-            stand_in.layers = alone.layers
             alone.cell.cell_contents = alone.link
-        self._stand_ins = alone.stand_ins
-        layer.ended, layer.call = False, alone.call
         if reading:
             began(state)
-        originals[slot.key] = state
         if not slot.exchange(alone.names, own, alone.value):
             self.lift_again(alone)
             return False
-        state.value = state.wanted = alone.value
-        self._layers = alone.layers
+        self.note(alone)
         return True
+
+    def note(self, alone: Alone) -> None:
+        """Note a layer whose value is in the slot; may be called again after an interrupt. On the fast path."""
+        alone.is_applied = True
+        if alone.stand_in is not None:
+            alone.stand_in.layers = alone.layers
+        self._stand_ins = alone.stand_ins
+        alone.layer.ended, alone.layer.call = False, alone.call
+        self._state.value = self._state.wanted = alone.value
+        self._layers = alone.layers
+        originals[self.slot.key] = self._state
 
     def lies_alone(self, alone: Alone) -> bool:
         """Return True if a layer was not touched since ``lay_again``. Asked on the fast path."""
         slot: Any = self.slot
-        if self._facts is not alone.facts or alone.names.get(slot.name) is not alone.value:
+        if self.last_facts is not alone.facts or alone.names.get(slot.name) is not alone.value:
             return False
         return alone.function.__code__ is alone.code
 
@@ -380,7 +412,7 @@ class Site:
                 self._write_value(self._state.wanted, self._layers)
 
     def _read_original(self) -> None:
-        self._facts = None  # first: an interrupted read leaves another state
+        self.last_facts = None  # first: an interrupted read leaves another state
         self._state.read_original()
         self._stand_ins = ()
 
@@ -446,7 +478,7 @@ class Site:
 
     def _commit(self, layers: _Layers, new_state: NewState, note: Callable[[], None]) -> list[Callable[[], None]]:
         """Write and note the new state; return the warnings to make when no lock is held."""
-        self._facts = None
+        self.last_facts = None
         self._unfinished = layers, new_state, note  # before the first act: after an interrupt the next thread goes on
         try:
             self._lay(layers, new_state)
@@ -544,7 +576,7 @@ class Site:
         return resting
 
     def _write_value(self, value: Any, layers: Sequence[Layer], adding: bool = False) -> None:
-        self._facts = None
+        self.last_facts = None
         before = self._state.value
         self._state.write(value, layers, adding)
         if self._lazy and not adding:
@@ -574,7 +606,7 @@ def _overwritten_home(home: Slot, own: Any, function: Any) -> tuple[Slot, Any] |
     value = home.read()
     if value is own or inner(value) is function:
         return None
-    state = originals.get(home.key)
+    state = patched_at(home.key)
     if isinstance(state, SlotState) and (inner(state.base) is function or state.original is own):
         return state.overwritten_by(lambda referent: inner(referent) is function)  # the slot is patched as well
     if leads_to(value, function):

@@ -24,7 +24,7 @@ from hookpatch._engine.patch.versions import check_requirement
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.lazy import KNOWS_LAZY, is_lazy, source_of
-from hookpatch._engine.slots.originals import originals
+from hookpatch._engine.slots.originals import is_patched
 from hookpatch._engine.slots.resolve import has_value, missing
 from hookpatch._engine.slots.slot import ABSENT, KEPT, Slot, along_mro, inner
 from hookpatch.errors import SignatureError, TargetRefused, _suggest
@@ -51,7 +51,7 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
     if patch.is_for_absent and has_value(slot, own):
         return
     # In a slot with layers another layer may have added the value: the site checks.
-    if original is ABSENT and slot.key not in originals and not patch.add:
+    if original is ABSENT and not is_patched(slot) and not patch.add:
         if patch.verb != "replace":
             raise missing(slot, patch.target, owner)
         if not _may_exist(slot):
@@ -86,7 +86,7 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
         raise TargetRefused(patch.address, owner, f"{problem}; patch {home}, where it is defined")
     in_place = patch.reach == "everywhere" and not patch.is_narrowed and type(getter_of(own)) is FunctionType
     is_new = original is ABSENT and patch.add
-    if patch.is_around_calls and slot.key not in originals and not in_place and not is_new:
+    if patch.is_around_calls and not is_patched(slot) and not in_place and not is_new:
         check_callable(patch, slot, original, owner)
 
 

@@ -25,7 +25,7 @@ from hookpatch._engine.patch.describe import a_kind, describe, describe_key
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.item import ItemSlot
-from hookpatch._engine.slots.originals import originals
+from hookpatch._engine.slots.originals import patched_slots
 from hookpatch._engine.slots.part import PartialSlot, PartSlot
 from hookpatch._engine.slots.referrers import DEPTH, Referrers, classes, entries_beneath, module_of
 from hookpatch._engine.slots.slot import ABSENT, Slot, attributes_of, inner, mro
@@ -109,7 +109,7 @@ class _Search:
         # By id, the names of modules and classes that hold an object beneath a patch: no reference shows these.
         self._patched: Final = {
             id(patched.original): name
-            for patched in [*originals.values()]
+            for patched in patched_slots()
             if (name := _name_of(patched.slot)) is not None and patched.original is not ABSENT
         }
         # The same for patched entries and attributes of objects; the owner of some has no name.

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any, ClassVar, Final, Protocol, cast
 
 from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import write_notes
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import ABSENT, KEPT, Slot, T, along_mro, mro
 
@@ -30,14 +31,31 @@ class PatchedSlot(Protocol):
     def is_foreign(self) -> bool: ...
 
 
-# The patched slots by key, kept by their sites. GIL: each change and each read is one operation.
+# The patched slots by key, kept by their sites; read by the functions below. GIL: each change is one operation.
 originals: Final[dict[tuple[Any, ...], PatchedSlot]] = {}
+
+
+def patched_at(key: tuple[Any, ...]) -> PatchedSlot | None:
+    """Return the patched slot with a key, None for an unpatched slot."""
+    write_notes()
+    return originals.get(key)
+
+
+def is_patched(slot: Slot) -> bool:
+    """Return True if a slot has layers."""
+    return patched_at(slot.key) is not None
+
+
+def patched_slots() -> list[PatchedSlot]:
+    """Return all patched slots."""
+    write_notes()
+    return [*originals.values()]
 
 
 def _give_originals(module: ModuleType) -> None:
     """Give a file of hookpatch, imported inside a block, the originals of what it has imported by name."""
     values: dict[int, Any] = {}
-    for patched in [*originals.values()]:
+    for patched in patched_slots():
         slot, original = patched.slot, patched.original
         if issubclass(type(slot.owner), ModuleType) and original is not ABSENT and callable(value := slot.read()):
             values[id(value)] = original
@@ -80,7 +98,7 @@ def without_ours(slot: Slot, read: Callable[[], T]) -> T:
     try:
         while True:
             current.is_overtaken = False
-            if (patched := originals.get(current.key)) is not None:
+            if (patched := patched_at(current.key)) is not None:
                 return cast(T, patched.original)
             value = read()
             if not current.is_overtaken:
@@ -102,7 +120,7 @@ def beneath(slot: Slot) -> Any:
     if isinstance(slot, AttributeSlot) and slot.in_class is not None:
         own_of_bases = (own_beneath(AttributeSlot(base, slot.name)) for base in mro(slot.in_class)[1:])
         return next((value for value in own_of_bases if value is not ABSENT), ABSENT)
-    patched = originals.get(slot.key)
+    patched = patched_at(slot.key)
     if patched is not None and patched.base is not ABSENT:
         return patched.base  # not fetched again from the owner, whose code may raise by now
     return (slot if patched is None else patched.slot).inherited()  # a patched slot notes a forwarded original

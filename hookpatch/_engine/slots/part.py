@@ -21,7 +21,7 @@ from weakref import ReferenceType, ref
 from hookpatch._bootstrap.interrupts import Turn, is_interrupt
 from hookpatch._engine.calls.code import LRU_CACHE
 from hookpatch._engine.patch.describe import describe
-from hookpatch._engine.slots.originals import originals
+from hookpatch._engine.slots.originals import patched_slots
 from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot, Shared, Slot, attributes_of, inner, mro
 
 _Parts: TypeAlias = tuple[Any, ...]
@@ -281,7 +281,7 @@ def _is_alone(kept: Sequence[tuple[Any, Any]], place: int) -> bool:
     """Return True if nothing refers to a kept value but its holder, and the slots of patched entries."""
     count = _count(kept, place) - _ALONE
     if count > 0 and type(kept[place][1]) in (list, deque, dict):
-        owners = (_outermost(patched.slot).owner for patched in [*originals.values()])
+        owners = (_outermost(patched.slot).owner for patched in patched_slots())
         return count == sum(owner is kept[place][1] for owner in owners)
     return count == 0
 

@@ -21,7 +21,7 @@ from hookpatch._engine.calls.trampoline import Trampoline, is_trampoline
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import AttributesInPlace, FunctionSlot
 from hookpatch._engine.slots.item import ItemSlot
-from hookpatch._engine.slots.originals import originals
+from hookpatch._engine.slots.originals import originals, patched_slots
 from hookpatch._engine.slots.slot import ABSENT, T, attributes_of
 
 HERE: Final = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
@@ -65,7 +65,7 @@ class Referrers:
         self._classes: dict[int, type] | None = None
         links = self._keep(Trampoline.links())
         self._own_ids |= {id(held) for link in links for held in (link, *_binders(link))}
-        slots = self._keep([patched.slot for patched in [*originals.values()]])
+        slots = self._keep([patched.slot for patched in patched_slots()])
         self._own_ids |= {id(slot.attributes) for slot in slots if isinstance(slot, FunctionSlot)}
         referents = self._keep([referent for objects in sought for referent in objects])
         # No local variable keeps a referent here: the references are counted.
@@ -231,7 +231,7 @@ def lists_references() -> bool:
 def entries_beneath() -> dict[int, list[Any]]:
     """Return, by the id of the value beneath, the patched slots of entries and of attributes of objects."""
     entries: dict[int, list[Any]] = {}
-    for patched in [*originals.values()]:
+    for patched in patched_slots():
         slot = patched.slot
         is_of_object = isinstance(slot, AttributeSlot) and not issubclass(type(slot.owner), (ModuleType, type))
         if (is_of_object or isinstance(slot, ItemSlot)) and slot.owner is not None and _is_followed(patched.original):

@@ -13,7 +13,7 @@ from hookpatch._engine.patch.module_lookup import can_be_found
 from hookpatch._engine.patch.target import Attribute, Item, Target
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.item import ItemSlot
-from hookpatch._engine.slots.originals import beneath, originals, without_ours
+from hookpatch._engine.slots.originals import beneath, is_patched, without_ours
 from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, mro
 from hookpatch.errors import TargetNotFound, TargetRefused
 
@@ -86,7 +86,7 @@ def has_value(slot: Slot, own: object) -> bool:
 
 def if_added(slot: Slot) -> str:
     """Return the remedy for an address through an empty slot, if a patch has put a value there; else empty."""
-    return _ADDED if slot.key in originals else ""
+    return _ADDED if is_patched(slot) else ""
 
 
 def follow(holder: Any, way: Target, index: int, owner: object, read: Read) -> Any:

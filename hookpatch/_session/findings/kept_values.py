@@ -15,7 +15,7 @@ from hookpatch._engine.patch.target import Attribute
 from hookpatch._engine.site.site import Alone
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.holders import RUNNING, Holder, holders
-from hookpatch._engine.slots.originals import originals
+from hookpatch._engine.slots.originals import is_patched
 from hookpatch._engine.slots.referrers import HERE, hides_objects, is_of_hookpatch, lists_references, running_codes
 from hookpatch._engine.slots.slot import ABSENT, inner, is_same_value
 from hookpatch._session.findings.stale import owner_of
@@ -122,7 +122,7 @@ def _keeps_value_of(holder: Holder, entry: Entry) -> bool:
     root = holder.root or _module_of_running(holder.holder)
     if root is None:  # an object without a name is no place of a function that is defined in a function
         return holder.holder is not None and "<" in getattr(holder.thing, "__qualname__", "")
-    if root == home or target is None or (slot is not None and slot.key in originals):
+    if root == home or target is None or (slot is not None and is_patched(slot)):
         return False
     name = slot.name if isinstance(slot, AttributeSlot) and isinstance(slot.owner, ModuleType) else ""
     of_target = target.slot.name if isinstance(target.slot, Attribute) else ""

@@ -9,7 +9,7 @@ from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.site.sites import site_at
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import leads_to
-from hookpatch._engine.slots.originals import originals
+from hookpatch._engine.slots.originals import is_patched
 from hookpatch._engine.slots.referrers import classes
 from hookpatch._engine.slots.slot import ABSENT, inner
 
@@ -31,7 +31,7 @@ def overridden(owner: type, name: str, is_of_rule: bool) -> str:
 def _calls_on(cls: type, owner: type, name: str, is_of_rule: bool) -> bool:
     """Return True if a class has the method only because of a patch, and the patch calls the base class's method."""
     slot = AttributeSlot(cls, name)
-    if slot.key not in originals:
+    if not is_patched(slot):
         return False
     site = site_at(slot)
     if is_of_rule or site.original is not ABSENT:

@@ -91,6 +91,29 @@ class Prepared:
         self.number = 0
         return False
 
+    def put(self, request: Requested, number: int) -> bool:
+        """Write the value of the patch as before, and no note; return False for ``begin``. On the fast path."""
+        alone: Any = self.alone  # not None, as the watch, while ``_request`` is the request
+        watch: Any = self.watch
+        if self.number or self._request is not request or self.site.last_facts is not alone.facts:
+            return False
+        if self._class is not None and not self._is_of_its_class():
+            return False
+        if not imports.stand_by(watch.module, self.module):
+            return False
+        self.number = number  # first: ``note`` looks here
+        return bool(alone.put())
+
+    def note(self, number: int, place: int, session: ReferenceType[Any]) -> None:
+        """Write the notes that ``put`` left out. On the fast path; repeated after an interrupt."""
+        if self.number == number:
+            alone: Any = self.alone  # not None after ``put``, as the watch
+            watch: Any = self.watch
+            self._session = session
+            watch.note(self)
+            alone.layer.rank, alone.layer.notes = (number, place), self
+            self.site.note(alone)
+
     def _suits(self, request: Requested) -> bool:
         """Return True if the layer is, or can be made, the layer of a request."""
         if not self._is_plain or (alone := self.alone or self._make_alone(request)) is None:

@@ -17,7 +17,7 @@ from hookpatch._engine.slots import guard
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.lazy import KNOWS_LAZY, is_lazy
-from hookpatch._engine.slots.originals import originals, own_beneath
+from hookpatch._engine.slots.originals import is_patched, own_beneath
 from hookpatch._engine.slots.resolve import has_value, resolve
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner, is_class_of_program
 from hookpatch._engine.slots.trial import PROXIES, functions_stand_in
@@ -245,11 +245,11 @@ def prepare(request: Requested) -> Prepared | None:
         if type(first) is not Attribute:
             return None
         owner = vars(module).get(class_ := first.name)
-        if not is_class_of_program(owner) or AttributeSlot(module, class_).key in originals:
+        if not is_class_of_program(owner) or is_patched(AttributeSlot(module, class_)):
             return None
     slot = AttributeSlot(owner, step.name)
     own = slot.read()
-    if own is ABSENT or (KNOWS_LAZY and is_lazy(own)) or slot.key in originals or not _can_be_taken(patch, own):
+    if own is ABSENT or (KNOWS_LAZY and is_lazy(own)) or is_patched(slot) or not _can_be_taken(patch, own):
         return None
     if not is_plain(patch, slot, own) or doubts(patch, slot, own, inner(own)):
         return None

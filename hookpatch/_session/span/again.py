@@ -7,24 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from sys import _getframe
 from time import time
-from typing import Final, Literal
+from typing import Literal
 from weakref import ref
 
-from hookpatch._bootstrap import environment, interrupts
-from hookpatch._bootstrap.imports import announced_late, begun_names, unheard
-from hookpatch._bootstrap.interpreters import MODULE, is_only_interpreter
-from hookpatch._bootstrap.interrupts import Turn, fast_path, held, operations
-from hookpatch._engine.patch.patch import Patch
-from hookpatch._engine.site.late_restore import waiting
-from hookpatch._engine.site.site import Site, covered
+from hookpatch._bootstrap import interrupts
+from hookpatch._bootstrap.imports import stand_down
+from hookpatch._bootstrap.interrupts import Turn, write_notes_now
+from hookpatch._engine.site.site import Site
 from hookpatch._plugins import notify
-from hookpatch._plugins.notify import LIBRARY, hearers, hosts
-from hookpatch._session.ledger import listeners
-from hookpatch._session.lifecycle.prepared import Prepared, forget, forget_unused, note_first, prepared
-from hookpatch._session.lifecycle.slots import prepare
-from hookpatch._session.span.leftovers import dead, note_dead, opened, postponed
+from hookpatch._plugins.notify import hearers
+from hookpatch._session.lifecycle.prepared import Prepared, forget, forget_unused, prepared
+from hookpatch._session.span.leftovers import Listed, note_dead, opened
 from hookpatch._session.span.opening import OpeningSession
 from hookpatch._session.span.state import numbers
 
@@ -38,67 +32,6 @@ class SessionAgain(OpeningSession):
     that finds the entry of an interrupted frame calls ``finish``, and again if the call was interrupted.
     """
 
-    # --- a block of the user
-
-    def _enter_again(self, entrance: object) -> bool:
-        """Open the session with patches prepared now or the last time; return False if a patch may not fit.
-
-        No lock is taken, no lifecycle and no entry is made: ``make_entries`` makes both on demand.
-        """
-        if (new := () if self._is_prepared else self._prepare()) is None:
-            return False
-        # The frame is in no variable: a frame holding itself would keep an interrupted call alive.
-        if fast_path.setdefault(None, (_getframe(), self, entrance))[0] is not _getframe():
-            return False
-        is_open = False
-        try:
-            if self._state != "open" and not _is_disturbed() and environment.enables_blocks():
-                for patch, preparation in new:
-                    note_first(patch, preparation)
-                is_open = self._begin(entrance, self._sites() if hearers else ())
-                if not is_open:
-                    for patch, _ in new:
-                        forget_unused(patch)
-        except BaseException:
-            self.finish(entrance)  # interrupted again: the entry stays, and the next look calls ``finish``
-            del fast_path[None]
-            raise
-        del fast_path[None]
-        return is_open
-
-    def _prepare(self) -> list[tuple[Patch, Prepared]] | None:
-        """Return the patches prepared now; None if the session, or a patch, needs a lock."""
-        if self._state == "open" or not self._is_simple or self._errors:
-            return None
-        new: list[tuple[Patch, Prepared]] = []
-        for request in self._requests:
-            if request.patch._prepared is None:
-                if (preparation := prepare(request)) is None:
-                    return None
-                new.append((request.patch, preparation))
-        return new
-
-    def _leave_again(self, entrance: object) -> bool:
-        """Close a session opened on the fast path; return False if the session was touched since."""
-        if fast_path.setdefault(None, (_getframe(), self, entrance))[0] is not _getframe():
-            return False
-        try:
-            sites = self._sites() if hearers else ()
-            if is_closed := not _is_disturbed() and entrance in self._entrances and self.may_end_again(sites):
-                self._state = "closing"
-                for also in self._also:
-                    if not also.end_again(self._number):
-                        self._state, is_closed = "open", False
-                        break
-                else:
-                    self._restore_again(sites)
-        except BaseException:
-            self.finish(entrance)  # as in ``_enter_again``
-            del fast_path[None]
-            raise
-        del fast_path[None]
-        return is_closed
-
     # --- on the fast path. ``heard``: the sites, if a plugin listens to their changes
 
     def begin_again(self, entrance: object) -> bool:
@@ -108,6 +41,8 @@ class SessionAgain(OpeningSession):
     def _begin(self, entrance: object, heard: Sequence[Site] = ()) -> bool:
         if (listed := self._listed) is None:
             self._listed = listed = ref(self, note_dead), self._undos, self._also, self._requests
+        elif self._write_notes is None and self._is_listed:  # the second time
+            self._write_notes = partial(_write_notes, listed)
         self._number = number = next(numbers)
         self._state, self._is_fast, self._written = "opening", True, None  # in this order, for ``finish``
         place = 0
@@ -128,6 +63,19 @@ class SessionAgain(OpeningSession):
         self._state = "open"
         return True
 
+    def _end(self, entrance: object) -> bool:
+        """Restore the patches; change nothing and return False if the session was touched since."""
+        heard = self._sites() if hearers else ()
+        if entrance not in self._entrances or not self.may_end_again(heard):
+            return False
+        self._state = "closing"
+        for also in self._also:
+            if not also.end_again(self._number):
+                self._state = "open"
+                return False
+        self._restore_again(heard)
+        return True
+
     def may_end_again(self, heard: Sequence[Site] = ()) -> bool:
         """Return True if the session was opened on the fast path and not touched since."""
         if not self._is_fast or len(self._entrances) > 1:
@@ -146,6 +94,13 @@ class SessionAgain(OpeningSession):
             if not also.end_again(self._number):
                 interrupts.begin(partial(also.end, self._number))  # the next look does the part with a lock
         self._restore_again(heard)
+        return False
+
+    def _end_unwritten(self) -> Literal[False]:
+        """End the opening or closing of a block without notes, in any state, as ``end_again`` does. Return False."""
+        write_notes_now()
+        self.end_again(self._sites() if hearers else ())
+        stand_down()
         return False
 
     def give_up_again(self) -> bool:
@@ -191,7 +146,7 @@ class SessionAgain(OpeningSession):
     def finish(self, entrance: object) -> None:
         """Restore the patches after an interrupted opening or closing of an entrance on the fast path."""
         if self._state in ("opening", "closing"):
-            self.end_again(self._sites() if hearers else ())
+            self._end_unwritten()
         elif self._is_fast and entrance in self._entrances:
             interrupts.begin(partial(self._give_up, entrance))  # still whole: the next look ends the entrance
         for request in self._requests:
@@ -202,11 +157,9 @@ class SessionAgain(OpeningSession):
         return self._turns.get(None) is lock or any(site.lock is lock for site in self._sites())
 
 
-def _is_disturbed() -> bool:
-    """Return True if no block may take the fast path now: a lock is held, or work waits for a look at the patches."""
-    if any(_DISTURBING) or (LIBRARY in begun_names and not hearers):
-        return True
-    return MODULE in begun_names and not is_only_interpreter()  # an interpreter made inside a block keeps the patches
-
-
-_DISTURBING: Final = operations, held, postponed, dead, covered, waiting, listeners, hosts, unheard, announced_late
+def _write_notes(listed: Listed, number: int) -> None:
+    """Write the notes of a session opened without; repeated after an interrupt."""
+    session, _, _, requests = opened[number] = listed
+    for place, request in enumerate(requests):
+        if (preparation := prepared(request.patch)) is not None:
+            preparation.note(number, -place, session)

@@ -10,8 +10,8 @@ from hookpatch._bootstrap.interpreters import other_interpreters
 from hookpatch._engine.site.sites import restore_late
 from hookpatch._session import task
 from hookpatch._session.findings.shortfalls import misspelt, never_called, too_few_calls, too_few_matches
-from hookpatch._session.span.again import SessionAgain
 from hookpatch._session.span.leftovers import finish_interrupted, opened
+from hookpatch._session.span.quick import QuickSession
 from hookpatch._session.span.state import NO_INTERPRETERS
 from hookpatch.errors import (
     CallsError,
@@ -27,7 +27,7 @@ from hookpatch.errors import (
 interrupts.takers.add(__file__)
 
 
-class ClosingSession(SessionAgain):
+class ClosingSession(QuickSession):
     """A session that can be closed: the last entrance restores the patches."""
 
     def _close(self, tells: bool, entrance: object = None) -> None:

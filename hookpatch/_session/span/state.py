@@ -80,6 +80,7 @@ class SessionState:
         self._entrances: Final[dict[object, None]] = {}  # in order; the session is open while not empty
         self._undos: Final[list[Callable[[], object]]] = []  # each noted before its act; the last comes first
         self._listed: Listed | None = None  # made on the fast path, and used again
+        self._write_notes: Callable[[int], object] | None = None  # made with ``_listed``
         self._errors: Final[list[Exception]] = []
         self._rules: Sequence[Rule] = ()  # of the last opening
 

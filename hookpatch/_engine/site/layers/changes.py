@@ -8,7 +8,7 @@ from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.kept import globals_used
-from hookpatch._engine.slots.originals import originals
+from hookpatch._engine.slots.originals import patched_at
 from hookpatch._engine.slots.part import own_places
 from hookpatch._engine.slots.slot import Slot, inner
 
@@ -48,8 +48,9 @@ class Changes:
     def _look(self) -> set[int]:
         ids: set[int] = set()
         for function in map(inner, self.values):
-            places = own_places(function).items()
-            ids.update(id(originals[key].original if key in originals else value) for key, value in places)
+            for key, value in own_places(function).items():
+                patched = patched_at(key)
+                ids.add(id(value if patched is None else patched.original))
             for key, value in _own_globals(function).items() if type(function) is FunctionType else ():
                 self._used.setdefault(id(value), set()).add(key)
         return ids

@@ -1,0 +1,148 @@
+"""Enter a session again as fast as possible: a block of the user that puts off its notes of layers and watches.
+
+Anything unusual writes the notes, and the session goes on as ``SessionAgain``, or opens and closes with locks.
+"""
+
+from __future__ import annotations
+
+from sys import _getframe
+from time import time
+from typing import Final
+
+from hookpatch._bootstrap import environment, interrupts
+from hookpatch._bootstrap.imports import announced_late, begun_names, stand_down, unheard
+from hookpatch._bootstrap.interpreters import MODULE, is_only_interpreter
+from hookpatch._bootstrap.interrupts import fast_path, held, operations, unwritten, write_notes_now
+from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.site.late_restore import waiting
+from hookpatch._engine.site.site import covered
+from hookpatch._engine.slots.originals import reading
+from hookpatch._plugins.notify import LIBRARY, hearers, hosts
+from hookpatch._session.ledger import listeners
+from hookpatch._session.lifecycle.prepared import Prepared, forget_unused, note_first
+from hookpatch._session.lifecycle.slots import prepare
+from hookpatch._session.span.again import SessionAgain
+from hookpatch._session.span.leftovers import dead, opened, postponed
+from hookpatch._session.span.state import numbers
+
+interrupts.takers.add(__file__)
+
+
+class QuickSession(SessionAgain):
+    """A session whose blocks take the fast path, the first time and again."""
+
+    def _enter_again(self, entrance: object) -> bool:
+        """Open the session with patches prepared now or the last time; return False if a patch may not fit.
+
+        No lock is taken, no lifecycle and no entry is made: ``make_entries`` makes both on demand.
+        """
+        if (new := () if self._is_prepared else self._prepare()) is None:
+            return False
+        # The frame is in no variable: a frame holding itself would keep an interrupted call alive.
+        if fast_path.setdefault(None, (_getframe(), self, entrance))[0] is not _getframe():
+            return False
+        is_open = False
+        try:
+            if self._state != "open" and not _is_disturbed() and environment.enables_blocks():
+                if self._is_prepared and not (hearers or unwritten or reading):
+                    is_open = self._put(entrance)
+                if not is_open:
+                    write_notes_now()
+                    for patch, preparation in new:
+                        note_first(patch, preparation)
+                    is_open = self._begin(entrance, self._sites() if hearers else ())
+                    for patch, _ in () if is_open else new:
+                        forget_unused(patch)
+        except BaseException:
+            self.finish(entrance)  # interrupted again: the entry stays, and the next look calls ``finish``
+            del fast_path[None]
+            raise
+        del fast_path[None]
+        return is_open
+
+    def _prepare(self) -> list[tuple[Patch, Prepared]] | None:
+        """Return the patches prepared now; None if the session, or a patch, needs a lock."""
+        if self._state == "open" or not self._is_simple or self._errors:
+            return None
+        new: list[tuple[Patch, Prepared]] = []
+        for request in self._requests:
+            if request.patch._prepared is None:
+                if (preparation := prepare(request)) is None:
+                    return None
+                new.append((request.patch, preparation))
+        return new
+
+    def _leave_again(self, entrance: object) -> bool:
+        """Close a session opened on the fast path; return False if the session was touched since."""
+        if fast_path.setdefault(None, (_getframe(), self, entrance))[0] is not _getframe():
+            return False
+        try:
+            # A session in ``opened`` has notes: an interrupt kept the writer from the end.
+            is_closed = self._number in unwritten and self._number not in opened and self._take(entrance)
+            if not is_closed:
+                write_notes_now()
+                is_closed = not _is_disturbed() and self._end(entrance)
+        except BaseException:
+            self.finish(entrance)  # as in ``_enter_again``
+            del fast_path[None]
+            raise
+        del fast_path[None]
+        return is_closed
+
+    # --- without notes
+
+    def _put(self, entrance: object) -> bool:
+        """Apply the patches as the last time; restore and return False if a patch may not fit. On the fast path."""
+        if (write := self._write_notes) is None:
+            return False
+        self._number = number = next(numbers)
+        self._state, self._is_fast, self._written = "opening", True, None  # in this order, for ``finish``
+        unwritten[number] = write
+        for request in self._requests:
+            preparation: Prepared | None = request.patch._prepared
+            if preparation is None or not preparation.put(request, number):
+                return self._end_unwritten()
+        for also in self._also:
+            if not also.begin_again(number):
+                return self._end_unwritten()
+        self._opened_at = time()
+        self._entrances[entrance] = None
+        self._state = "open"
+        return True
+
+    def _take(self, entrance: object) -> bool:
+        """Undo ``_put``; change nothing and return False if a patch was touched since. On the fast path."""
+        # Whoever has taken a lock since, or has imported a module, has written the notes.
+        if any(_DISTURBING_AT_END) or len(self._entrances) > 1 or entrance not in self._entrances:
+            return False
+        number = self._number
+        for request in self._requests:
+            preparation = request.patch._prepared
+            if preparation is None or preparation.number != number or not preparation.alone.may_take():
+                return False
+        self._state = "closing"
+        for also in self._also:
+            if not also.end_again(number):
+                self._state = "open"
+                return False
+        for request in self._requests:
+            preparation = request.patch._prepared
+            preparation.alone.take()
+            preparation.number = 0
+        stand_down()
+        del unwritten[number]
+        self._closed_at = time()
+        self._entrances.clear()
+        self._is_fast, self._state = False, "closed"
+        return True
+
+
+def _is_disturbed() -> bool:
+    """Return True if no block may take the fast path now: a lock is held, or work waits for a look at the patches."""
+    if any(_DISTURBING) or (LIBRARY in begun_names and not hearers):
+        return True
+    return MODULE in begun_names and not is_only_interpreter()  # an interpreter made inside a block keeps the patches
+
+
+_DISTURBING_AT_END: Final = operations, postponed, dead, listeners, hosts, hearers
+_DISTURBING: Final = operations, held, postponed, dead, covered, waiting, listeners, hosts, unheard, announced_late
