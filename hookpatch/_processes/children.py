@@ -101,7 +101,9 @@ def carry_again(payload: Payload, number: int) -> bool:
     if variable and not environment.hand_on_first(variable):
         return False
     # Other patches are never begun without a lock.
-    return (not starts.applied and begun_names.isdisjoint(starts.OF_PICKLED)) or starts.update_again()
+    if not starts.applied and (begun_names.isdisjoint(starts.ROOTS) or begun_names.isdisjoint(starts.OF_PICKLED)):
+        return True
+    return starts.update_again()
 
 
 def carry_again_no_longer(number: int) -> bool:

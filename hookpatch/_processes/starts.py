@@ -48,6 +48,7 @@ INTERPRETERS: Final[Mapping[str, Wrapper]] = {"_interpreters:create": _make_inte
 MODULES: Final = {target: target.partition(":")[0] for target in (PROGRAM, *INTERPRETERS, *PROCESSES, *PICKLED)}
 
 OF_PICKLED: Final = frozenset(MODULES[target] for target in PICKLED)
+ROOTS: Final = frozenset(MULTIPROCESSING)  # one is imported before any of these: loky imports multiprocessing
 
 
 class Listener(NamedTuple):

@@ -67,8 +67,8 @@ class Session(ClosingSession):
 
     def end(self) -> None:
         """Close the session, whatever the number of entrances; raise like ``close``."""
-        while len(self._entrances) > 1:
-            self._entrances.popitem()
+        for entrance in [*self._entrances][1:]:
+            self._entrances.pop(entrance, None)
         self._close(tells=True)
 
     # --- a with statement, a decorated function

@@ -241,3 +241,30 @@ def _at_line(number: int, lines: Iterator[int], others: list[Thread], act: Calla
         return trace
 
     return trace
+
+
+def test_threads_enter_one_session_at_will(vendor: ModuleType) -> None:
+    """Before, a thread that left while another entered raised RuntimeError: the entrances changed in an iteration."""
+    speak, errors = vendor.speak, []
+    session = hookpatch.active(hookpatch.wrap("vendor:speak", twice), children="local")
+
+    def enter_often() -> None:
+        for _ in range(1000):
+            try:
+                with session:
+                    assert vendor.speak() == "hm hm "
+            except Exception as error:
+                errors.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [Thread(target=enter_often) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    finally:
+        sys.setswitchinterval(interval)
+    assert errors == []
+    assert vendor.speak is speak

@@ -116,7 +116,7 @@ def test_each_time_is_as_the_first(vendor: Any, name: str, children: Any) -> Non
 
 
 @pytest.mark.skipif(sys.getprofile() is not None, reason="a profiler profiles already")
-@pytest.mark.parametrize(("children", "most"), [("local", 21), ("inherit", 27)])
+@pytest.mark.parametrize(("children", "most"), [("local", 15), ("inherit", 21)])
 def test_few_functions_are_called_again(vendor: Any, children: Any, most: int) -> None:
     """No search through sys.meta_path, no lock: each call of a function takes a hundredth of a block of mock.patch."""
     session = active(PATCHES["replace"](), children=children)
@@ -125,10 +125,11 @@ def test_few_functions_are_called_again(vendor: Any, children: Any, most: int) -
         with session:
             pass
 
-    for _ in range(2):
+    for _ in range(3):
         block()
-    are_interpreters_asked_for = "_interpreters" in sys.modules  # at the beginning and the end
-    assert calls_in(block) <= most + 2 * are_interpreters_asked_for
+    is_asked_for_interpreters = "_interpreters" in sys.modules
+    is_asked_for_lazy_names = sys.version_info >= (3, 15)
+    assert calls_in(block) <= most + is_asked_for_interpreters + is_asked_for_lazy_names
 
 
 def _import_anew() -> None:

@@ -51,10 +51,10 @@ class Alone:
 
     __slots__ = (
         *("call", "cell", "code", "facts", "function", "is_applied", "layer", "layers", "link", "names", "off", "own"),
-        *("references", "slot", "stand_in", "stand_ins", "value", "written"),
+        *("name", "references", "stand_in", "stand_ins", "value", "write", "written"),
     )
 
-    def __init__(self, layer: Layer, slot: Slot, own: Any, stand_in: StandIn | None) -> None:
+    def __init__(self, layer: Layer, slot: Any, own: Any, stand_in: StandIn | None) -> None:
         self.layer: Final = layer
         self.names: Final[Any] = vars(slot.owner)
         self.own: Final = own
@@ -78,7 +78,8 @@ class Alone:
         self.call: Final = layer.call
         self.written: Final = (weakly(self.value),) if is_recognisable(self.value) else ()
         layer.end()
-        self.slot: Final[Any] = slot
+        self.name: Final[Any] = slot.name
+        self.write: Final = slot.writer(self.names)
         self.references: Final = sys.getrefcount(self.value)  # counted in the same way by ``lay_again`` and ``put``
 
     def put(self) -> bool:
@@ -86,17 +87,20 @@ class Alone:
 
         ``Site.note`` notes the layer, if anybody looks before ``take``.
         """
-        if KNOWS_LAZY and lazy_places(self.slot.name):
+        if KNOWS_LAZY and lazy_places(self.name):
             return False
         if self.stand_in is not None:
             if sys.getrefcount(self.value) != self.references:
                 return False
             self.cell.cell_contents = self.link
-        return bool(self.slot.exchange(self.names, self.own, self.value))
+        if self.names.get(self.name) is not self.own:
+            return False
+        self.write(self.name, self.value)
+        return True
 
     def may_take(self) -> bool:
         """Return True if the value lies in the slot as ``put`` left it, and nobody holds the wrapper."""
-        if self.names.get(self.slot.name) is not self.value or self.function.__code__ is not self.code:
+        if self.names.get(self.name) is not self.value or self.function.__code__ is not self.code:
             return False
         return self.stand_in is None or sys.getrefcount(self.value) == self.references + 1  # of the slot
 
@@ -104,7 +108,8 @@ class Alone:
         """Undo ``put``."""
         if self.stand_in is not None:
             self.cell.cell_contents = self.off
-        self.slot.exchange(self.names, self.value, self.own)
+        if self.names.get(self.name) is self.value:
+            self.write(self.name, self.own)
 
 
 @final

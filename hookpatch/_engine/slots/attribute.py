@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from operator import setitem
 from types import BuiltinMethodType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any, Final, TypeAlias, cast, final
 
@@ -165,6 +166,10 @@ class AttributeSlot:
         else:
             setattr(self.owner, name, value)
         return True
+
+    def writer(self, names: Any) -> Callable[[str, Any], object]:
+        """Return a function in C that sets an attribute of the owner, as ``exchange`` does."""
+        return partial(setitem, names) if type(names) is dict else partial(setattr, self.owner)
 
     def delete(self) -> None:
         delattr(self.owner, self.name)

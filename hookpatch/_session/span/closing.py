@@ -36,12 +36,16 @@ class ClosingSession(QuickSession):
             finish_interrupted()
             self._may_stay_new = True  # closed on purpose, not forgotten
             return
-        ended = entrance or next(reversed(self._entrances), None)
+        ended = entrance or self._last_entrance
         self._in_turn(ended, partial(self._close_or_count, tells, ended, is_any=entrance is None))
+
+    @property
+    def _last_entrance(self) -> object:
+        return (None, *self._entrances)[-1]  # of a copy: other threads enter and leave
 
     def _close_or_count(self, tells: bool, entrance: object, is_any: bool) -> None:
         if is_any and entrance not in self._entrances:  # another thread has ended the entrance
-            entrance = next(reversed(self._entrances), None)
+            entrance = self._last_entrance
         if entrance not in self._entrances:
             return
         if len(self._entrances) == 1:

@@ -77,9 +77,7 @@ class QuickSession(SessionAgain):
         if fast_path.setdefault(None, (_getframe(), self, entrance))[0] is not _getframe():
             return False
         try:
-            # A session in ``opened`` has notes: an interrupt kept the writer from the end.
-            is_closed = self._number in unwritten and self._number not in opened and self._take(entrance)
-            if not is_closed:
+            if not (is_closed := self._take(entrance)):
                 write_notes_now()
                 is_closed = not _is_disturbed() and self._end(entrance)
         except BaseException:
@@ -112,10 +110,13 @@ class QuickSession(SessionAgain):
 
     def _take(self, entrance: object) -> bool:
         """Undo ``_put``; change nothing and return False if a patch was touched since. On the fast path."""
-        # Whoever has taken a lock since, or has imported a module, has written the notes.
-        if any(_DISTURBING_AT_END) or len(self._entrances) > 1 or entrance not in self._entrances:
-            return False
         number = self._number
+        # Whoever has taken a lock since, or has imported a module, has written the notes. A session in ``opened`` has
+        # notes, too: an interrupt kept the writer from the end.
+        if number not in unwritten or number in opened or any(_DISTURBING_AT_END):
+            return False
+        if len(self._entrances) > 1 or entrance not in self._entrances:
+            return False
         for request in self._requests:
             preparation = request.patch._prepared
             if preparation is None or preparation.number != number or not preparation.alone.may_take():
