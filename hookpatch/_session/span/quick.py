@@ -5,6 +5,7 @@ Anything unusual writes the notes, and the session goes on as ``SessionAgain``, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from sys import _getframe
 from time import time
 from typing import Final
@@ -44,15 +45,7 @@ class QuickSession(SessionAgain):
         is_open = False
         try:
             if self._state != "open" and not _is_disturbed() and environment.enables_blocks():
-                if self._is_prepared and not (hearers or unwritten or reading):
-                    is_open = self._put(entrance)
-                if not is_open:
-                    write_notes_now()
-                    for patch, preparation in new:
-                        note_first(patch, preparation)
-                    is_open = self._begin(entrance, self._sites() if hearers else ())
-                    for patch, _ in () if is_open else new:
-                        forget_unused(patch)
+                is_open = self._put(entrance) or self._begin_with_notes(entrance, new)
         except BaseException:
             self.finish(entrance)  # interrupted again: the entry stays, and the next look calls ``finish``
             del fast_path[None]
@@ -77,9 +70,7 @@ class QuickSession(SessionAgain):
         if fast_path.setdefault(None, (_getframe(), self, entrance))[0] is not _getframe():
             return False
         try:
-            if not (is_closed := self._take(entrance)):
-                write_notes_now()
-                is_closed = not _is_disturbed() and self._end(entrance)
+            is_closed = self._take(entrance) or self._end_with_notes(entrance)
         except BaseException:
             self.finish(entrance)  # as in ``_enter_again``
             del fast_path[None]
@@ -87,11 +78,24 @@ class QuickSession(SessionAgain):
         del fast_path[None]
         return is_closed
 
+    def _begin_with_notes(self, entrance: object, new: Sequence[tuple[Patch, Prepared]]) -> bool:
+        write_notes_now()
+        for patch, preparation in new:
+            note_first(patch, preparation)
+        is_open = self._begin(entrance, self._sites() if hearers else ())
+        for patch, _ in () if is_open else new:
+            forget_unused(patch)
+        return is_open
+
+    def _end_with_notes(self, entrance: object) -> bool:
+        write_notes_now()
+        return not _is_disturbed() and self._end(entrance)
+
     # --- without notes
 
     def _put(self, entrance: object) -> bool:
         """Apply the patches as the last time; restore and return False if a patch may not fit. On the fast path."""
-        if (write := self._write_notes) is None:
+        if (write := self._write_notes) is None or not self._is_prepared or hearers or unwritten or reading:
             return False
         self._number = number = next(numbers)
         self._state, self._is_fast, self._written = "opening", True, None  # in this order, for ``finish``
@@ -111,11 +115,9 @@ class QuickSession(SessionAgain):
     def _take(self, entrance: object) -> bool:
         """Undo ``_put``; change nothing and return False if a patch was touched since. On the fast path."""
         number = self._number
-        # Whoever has taken a lock since, or has imported a module, has written the notes. A session in ``opened`` has
-        # notes, too: an interrupt kept the writer from the end.
-        if number not in unwritten or number in opened or any(_DISTURBING_AT_END):
-            return False
-        if len(self._entrances) > 1 or entrance not in self._entrances:
+        # Whoever has taken a lock since, also for another entrance, or has imported a module, has written the notes. A
+        # session in ``opened`` has notes, too: an interrupt kept the writer from the end.
+        if number not in unwritten or number in opened or any(_DISTURBING_AT_END) or entrance not in self._entrances:
             return False
         for request in self._requests:
             preparation = request.patch._prepared
