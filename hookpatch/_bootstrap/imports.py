@@ -145,10 +145,10 @@ class Watch:
         """
         if not stand_by(self.module, module):
             return False
-        self.note(arrival)
+        self.note_watch(arrival)
         return True
 
-    def note(self, arrival: Arrival) -> None:
+    def note_watch(self, arrival: Arrival) -> None:
         """Start the callbacks; the finder is in place."""
         self._arrival = arrival
         _again[self] = None

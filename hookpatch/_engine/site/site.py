@@ -80,12 +80,12 @@ class Alone:
         layer.end()
         self.name: Final[Any] = slot.name
         self.write: Final = slot.writer(self.names)
-        self.references: Final = sys.getrefcount(self.value)  # counted in the same way by ``lay_again`` and ``put``
+        self.references: Final = sys.getrefcount(self.value)  # ``lay_again`` and ``put_value`` count alike
 
-    def put(self) -> bool:
+    def put_value(self) -> bool:
         """Put the value into the slot; return False if ``lay_again`` must decide. On the fast path.
 
-        ``Site.note`` notes the layer, if anybody looks before ``take``.
+        ``Site.note_layer`` notes the layer, if anybody looks before ``take_value``.
         """
         if KNOWS_LAZY and lazy_places(self.name):
             return False
@@ -99,13 +99,13 @@ class Alone:
         return True
 
     def may_take(self) -> bool:
-        """Return True if the value lies in the slot as ``put`` left it, and nobody holds the wrapper."""
+        """Return True if the value lies in the slot as ``put_value`` left it, and nobody holds the wrapper."""
         if self.names.get(self.name) is not self.value or self.function.__code__ is not self.code:
             return False
         return self.stand_in is None or sys.getrefcount(self.value) == self.references + 1  # of the slot
 
-    def take(self) -> None:
-        """Undo ``put``."""
+    def take_value(self) -> None:
+        """Undo ``put_value``."""
         if self.stand_in is not None:
             self.cell.cell_contents = self.off
         if self.names.get(self.name) is self.value:
@@ -300,10 +300,10 @@ class Site:
         if not slot.exchange(alone.names, own, alone.value):
             self.lift_again(alone)
             return False
-        self.note(alone)
+        self.note_layer(alone)
         return True
 
-    def note(self, alone: Alone) -> None:
+    def note_layer(self, alone: Alone) -> None:
         """Note a layer whose value is in the slot; may be called again after an interrupt. On the fast path."""
         alone.is_applied = True
         if alone.stand_in is not None:

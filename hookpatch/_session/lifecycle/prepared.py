@@ -91,7 +91,7 @@ class Prepared:
         self.number = 0
         return False
 
-    def put(self, request: Requested, number: int) -> bool:
+    def put_value(self, request: Requested, number: int) -> bool:
         """Write the value of the patch as before, and no note; return False for ``begin``. On the fast path."""
         alone: Any = self.alone  # not None, as the watch, while ``_request`` is the request
         watch: Any = self.watch
@@ -101,18 +101,18 @@ class Prepared:
             return False
         if not imports.stand_by(watch.module, self.module):
             return False
-        self.number = number  # first: ``note`` looks here
-        return bool(alone.put())
+        self.number = number  # first: ``write_notes`` looks here
+        return bool(alone.put_value())
 
-    def note(self, number: int, place: int, session: ReferenceType[Any]) -> None:
-        """Write the notes that ``put`` left out. On the fast path; repeated after an interrupt."""
+    def write_notes(self, number: int, place: int, session: ReferenceType[Any]) -> None:
+        """Write the notes that ``put_value`` left out. On the fast path; repeated after an interrupt."""
         if self.number == number:
-            alone: Any = self.alone  # not None after ``put``, as the watch
+            alone: Any = self.alone  # not None after ``put_value``, as the watch
             watch: Any = self.watch
             self._session = session
-            watch.note(self)
+            watch.note_watch(self)
             alone.layer.rank, alone.layer.notes = (number, place), self
-            self.site.note(alone)
+            self.site.note_layer(alone)
 
     def _suits(self, request: Requested) -> bool:
         """Return True if the layer is, or can be made, the layer of a request."""

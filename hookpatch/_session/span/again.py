@@ -162,4 +162,4 @@ def _write_notes(listed: Listed, number: int) -> None:
     session, _, _, requests = opened[number] = listed
     for place, request in enumerate(requests):
         if (preparation := prepared(request.patch)) is not None:
-            preparation.note(number, -place, session)
+            preparation.write_notes(number, -place, session)

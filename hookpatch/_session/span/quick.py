@@ -45,7 +45,7 @@ class QuickSession(SessionAgain):
         is_open = False
         try:
             if self._state != "open" and not _is_disturbed() and environment.enables_blocks():
-                is_open = self._put(entrance) or self._begin_with_notes(entrance, new)
+                is_open = self._put_values(entrance) or self._begin_with_notes(entrance, new)
         except BaseException:
             self.finish(entrance)  # interrupted again: the entry stays, and the next look calls ``finish``
             del fast_path[None]
@@ -70,7 +70,7 @@ class QuickSession(SessionAgain):
         if fast_path.setdefault(None, (_getframe(), self, entrance))[0] is not _getframe():
             return False
         try:
-            is_closed = self._take(entrance) or self._end_with_notes(entrance)
+            is_closed = self._take_values(entrance) or self._end_with_notes(entrance)
         except BaseException:
             self.finish(entrance)  # as in ``_enter_again``
             del fast_path[None]
@@ -93,7 +93,7 @@ class QuickSession(SessionAgain):
 
     # --- without notes
 
-    def _put(self, entrance: object) -> bool:
+    def _put_values(self, entrance: object) -> bool:
         """Apply the patches as the last time; restore and return False if a patch may not fit. On the fast path."""
         if (write := self._write_notes) is None or not self._is_prepared or hearers or unwritten or reading:
             return False
@@ -102,7 +102,7 @@ class QuickSession(SessionAgain):
         unwritten[number] = write
         for request in self._requests:
             preparation: Prepared | None = request.patch._prepared
-            if preparation is None or not preparation.put(request, number):
+            if preparation is None or not preparation.put_value(request, number):
                 return self._end_unwritten()
         for also in self._also:
             if not also.begin_again(number):
@@ -112,8 +112,8 @@ class QuickSession(SessionAgain):
         self._state = "open"
         return True
 
-    def _take(self, entrance: object) -> bool:
-        """Undo ``_put``; change nothing and return False if a patch was touched since. On the fast path."""
+    def _take_values(self, entrance: object) -> bool:
+        """Undo ``_put_values``; change nothing and return False if a patch was touched since. On the fast path."""
         number = self._number
         # Whoever has taken a lock since, also for another entrance, or has imported a module, has written the notes. A
         # session in ``opened`` has notes, too: an interrupt kept the writer from the end.
@@ -130,7 +130,7 @@ class QuickSession(SessionAgain):
                 return False
         for request in self._requests:
             preparation = request.patch._prepared
-            preparation.alone.take()
+            preparation.alone.take_value()
             preparation.number = 0
         stand_down()
         del unwritten[number]
