@@ -322,7 +322,7 @@ class _Holder(Begun):
 # The holders of all locks. An interrupted holder stays here until the next look. GIL: one operation each.
 held: Final[dict[_Holder, None]] = {}
 _waiting: Final[dict[_Holder, list[LockType]]] = {}  # the gates by holder. GIL: changed in one operation
-takers: Final[set[str]] = set()  # the files whose functions take locks
+takers: Final[set[str]] = {__file__}  # the files whose functions take locks, or the fast path
 
 
 def may_hold_a_lock(frame: FrameType | None) -> bool:
