@@ -93,10 +93,10 @@ def carry_again(payload: Payload, number: int) -> bool:
         if payload.id or not payload.is_in_environment:
             return False
         payload.keep(block := OpenBlock(payload, number, _FIRST))
-    _open[number] = block  # first: ``carry_again_no_longer`` looks here
-    block.is_handed_on = True
     if not liveness.begin(block.key):
         return False
+    _open[number] = block  # first: ``carry_again_no_longer`` looks here
+    block.is_handed_on = True
     variable = block.variable or programs.variable_of(block)
     if variable and not environment.hand_on_first(variable):
         return False
