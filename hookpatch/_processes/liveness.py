@@ -136,20 +136,23 @@ if hasattr(os, "register_at_fork"):
 
 
 def ended(process: str, keys: Iterable[int], text: str) -> set[int]:
-    """Return the keys of the blocks that ended in a process before the process started this process with a text."""
+    """Return the keys of the blocks that ended in a process before the process started this process with a text.
+
+    For an interpreter made in this process: the blocks that have ended by now.
+    """
     pid, _, program = process.partition("-")
     keys = set(keys)
     own = _table_of("self", program)
-    if own is not None:  # passed on by this process, before the program was replaced
+    if own is not None and not os.fstat(int(own)).st_size:  # passed on by this process, before the program was replaced
         os.close(int(own))
         return keys
-    file = _table_of(pid, program)
+    file = own or _table_of(pid, program)
     if file is None:
         return set()
     try:
         with open(f"/proc/{pid}/fd/{file}", "rb") as table:
             is_full, *numbers = memoryview(table.read()).cast("Q")
-        began = _start(text, pid)
+        began = _start(text, pid) if own is None else _NOW
     except (OSError, ValueError) as error:
         if is_interrupt(error):
             raise
@@ -157,6 +160,9 @@ def ended(process: str, keys: Iterable[int], text: str) -> set[int]:
     rows = zip(*[iter(numbers)] * 2, strict=True)
     open_when_started = {key for key, end in rows if not end or began <= _ticks(end)}
     return set() if is_full else keys - open_when_started
+
+
+_NOW: Final = float("inf")  # later than each end
 
 
 def _name(program: str) -> str:

@@ -136,6 +136,20 @@ with hookpatch.active(hookpatch.wrap("vendor:speak", patches.wrapper)):
     assert _printed(home, program) == ["patched patched"]
 
 
+def test_interpreter_made_inside_a_later_block_is_patched(home: Environment) -> None:
+    program = """
+session = hookpatch.active(hookpatch.wrap("vendor:speak", patches.wrapper))
+for _ in range(4):
+    with session:
+        pass
+with session:
+    inside = interpreters.create()
+    say(inside, "inside")
+    inside.close()
+"""
+    assert _printed(home, program) == ["inside patched"]
+
+
 @pytest.mark.parametrize("asks", ["HOOKPATCH_PLUGINS", "a block"])
 def test_interpreter_leaves_a_report_of_its_own(home: Environment, asks: str) -> None:
     """The writing of a report needs no package that a subinterpreter cannot import; a program does not fail by it."""
