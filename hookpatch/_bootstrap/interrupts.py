@@ -145,7 +145,7 @@ unwritten: Final[dict[int, Callable[[int], object]]] = {}
 def write_notes() -> None:
     """Write the notes of the block on the fast path, unless this thread opens or closes the block just now."""
     while unwritten:
-        if fast_path.setdefault(None, (_getframe(), _writer, None))[0] is _getframe():
+        if fast_path.setdefault(None, (_getframe(), reader, None))[0] is _getframe():
             try:
                 write_notes_now()
             finally:
@@ -163,8 +163,8 @@ def write_notes_now() -> None:
         unwritten.pop(number, None)
 
 
-class _Writer:
-    """A traveller whose interrupted act the next look repeats."""
+class _Reader:
+    """A traveller with nothing to undo: it only reads, or the next look repeats its act."""
 
     def finish(self, entrance: object) -> None: ...
 
@@ -172,7 +172,7 @@ class _Writer:
         return False
 
 
-_writer: Final = _Writer()
+reader: Final = _Reader()
 
 
 def is_interrupt(error: BaseException) -> bool:

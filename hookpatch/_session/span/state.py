@@ -31,18 +31,6 @@ numbers: Final = itertools.count(1)
 NO_INTERPRETERS: Final[frozenset[int]] = frozenset()
 
 
-class _Reader:
-    """A traveller on the fast path that only reads the session: an interrupt leaves no work."""
-
-    def finish(self, entrance: object) -> None: ...
-
-    def needs(self, lock: Turn) -> bool:
-        return False
-
-
-_reader: Final = _Reader()
-
-
 class SessionState:
     """The arguments of a session, and how far the session has come."""
 
@@ -98,7 +86,7 @@ class SessionState:
 
     def make_entries(self) -> None:
         """Make the lifecycles and entries of a session opened on the fast path, as an opening with locks does."""
-        if not interrupts.take_fast_path(_getframe(), _reader):
+        if not interrupts.take_fast_path(_getframe(), interrupts.reader):
             return  # in the midst of a change by this thread
         try:
             if self._written is None:
