@@ -80,21 +80,21 @@ class Alone:
         layer.end()
         self.name: Final[Any] = slot.name
         self.write: Final = slot.writer(self.names)
-        self.references: Final = sys.getrefcount(self.value)  # ``lay_again`` and ``put_value`` count alike
+        self.references: Final = sys.getrefcount(self.value)  # ``put_value`` counts alike
 
     def put_value(self) -> bool:
-        """Put the value into the slot; return False if ``lay_again`` must decide. On the fast path.
+        """Put the value into the slot; change nothing and return False if the slot is not as before. On the fast path.
 
-        ``Site.note_layer`` notes the layer, if anybody looks before ``take_value``.
+        ``Site.note_layer`` notes the layer: in ``lay_again``, or if anybody looks before ``take_value``.
         """
         if KNOWS_LAZY and lazy_places(self.name):
             return False
-        if self.stand_in is not None:
-            if sys.getrefcount(self.value) != self.references:
-                return False
-            self.cell.cell_contents = self.link
+        if self.stand_in is not None and sys.getrefcount(self.value) != self.references:
+            return False
         if self.names.get(self.name) is not self.own:
             return False
+        if self.stand_in is not None:
+            self.cell.cell_contents = self.link
         self.write(self.name, self.value)
         return True
 
@@ -279,12 +279,7 @@ class Site:
 
     def lay_again(self, alone: Alone) -> bool:
         """Apply a layer here again; change nothing and return False if the site is not as before. On the fast path."""
-        own, state, stand_in = alone.own, self._state, alone.stand_in
-        slot: Any = self.slot
-        if KNOWS_LAZY and lazy_places(slot.name):
-            return False
-        if stand_in is not None and sys.getrefcount(alone.value) != alone.references:
-            return False
+        own, state = alone.own, self._state
         if self.last_facts is not alone.facts:
             if self._layers or self._retired or self._unfinished is not None:
                 return False
@@ -293,12 +288,11 @@ class Site:
             state.is_covered = state.may_come_back = False
             self._ending, self.last_facts = "restored", alone.facts
         alone.is_applied = True
-        if stand_in is not None:
-            alone.cell.cell_contents = alone.link
         if reading:
             began(state)
-        if not slot.exchange(alone.names, own, alone.value):
-            self.lift_again(alone)
+        if not alone.put_value():
+            originals.pop(self.slot.key, None)
+            alone.layer.notes, alone.is_applied = None, False
             return False
         self.note_layer(alone)
         return True
@@ -323,16 +317,14 @@ class Site:
 
     def lift_again(self, alone: Alone) -> bool:
         """Undo ``lay_again``; return False if other code holds the layer's wrapper. Called on the fast path."""
-        own, layer, state, stand_in = alone.own, alone.layer, self._state, alone.stand_in
-        slot: Any = self.slot
+        layer, state, stand_in = alone.layer, self._state, alone.stand_in
         layer.ended, layer.call, layer.notes = True, pass_through, None
         if stand_in is not None:
             stand_in.layers = ()
-            alone.cell.cell_contents = alone.off
-        slot.exchange(alone.names, alone.value, own)
-        state.value = state.wanted = own
+        alone.take_value()
+        state.value = state.wanted = alone.own
         self._layers, self._stand_ins = [], ()
-        originals.pop(slot.key, None)
+        originals.pop(self.slot.key, None)
         alone.is_applied = False
         if stand_in is None or sys.getrefcount(alone.value) == alone.references:
             return True

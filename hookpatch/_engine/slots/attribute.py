@@ -153,22 +153,11 @@ class AttributeSlot:
         names = ("__setattr__", "__dict__") if is_its_own else ()
         return is_its_own and all(along_mro(kind, name) is along_mro(plain or kind, name) for name in names)
 
-    def exchange(self, names: Any, before: Any, value: Any) -> bool:
-        """Set a value in a plain slot in place of ``before``; return False if the slot holds another value.
-
-        ``names``: the ``__dict__`` of the owner, which the owner need not be asked for each time.
-        """
-        name = self.name
-        if names.get(name) is not before:
-            return False
-        if type(names) is dict:
-            names[name] = value  # as setattr does for a module
-        else:
-            setattr(self.owner, name, value)
-        return True
-
     def writer(self, names: Any) -> Callable[[str, Any], object]:
-        """Return a function in C that sets an attribute of the owner, as ``exchange`` does."""
+        """Return a function in C that sets an attribute of the owner of a plain slot.
+
+        ``names``: the ``__dict__`` of the owner: a module's is a dict, which setattr would write to.
+        """
         return partial(setitem, names) if type(names) is dict else partial(setattr, self.owner)
 
     def delete(self) -> None:
