@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from os import putenv, unsetenv
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ def hand_on(text: str, program: str) -> None:
             continue
         mapping.pop(INHERIT, None)
         if mapping is _first:
-            os.unsetenv(INHERIT)  # after an interrupt os.environ may lack the variable
+            unsetenv(INHERIT)  # after an interrupt os.environ may lack the variable
     _before = ()
 
 
@@ -246,12 +247,15 @@ def encoded(text: str) -> str | bytes:
 
 
 def hand_on_first(text: str | bytes) -> bool:
-    """Hand on an ``encoded`` text if the variable is not set; else change nothing and return False."""
+    """Hand on an ``encoded`` text if the variable is not set; else change nothing and return False.
+
+    Called after ``enables_blocks``.
+    """
     global _before
-    if _before or os.environ is not _environ or _INHERIT in _data:
+    if _before or _INHERIT in _data:
         return False
     _before = _FIRST_ALONE
-    os.putenv(_INHERIT, text)  # like os.environ, which would encode the text each time
+    putenv(_INHERIT, text)  # like os.environ, which would encode the text each time
     _data[_INHERIT] = text
     return True
 
@@ -261,10 +265,15 @@ def hand_on_no_longer() -> bool:
     global _before
     if _before is not _FIRST_ALONE or os.environ is not _environ or _INHERIT not in _data:
         return False
-    os.unsetenv(_INHERIT)
+    unsetenv(_INHERIT)
     del _data[_INHERIT]
     _before = ()
     return True
+
+
+def hands_on_first() -> bool:
+    """Return True between ``hand_on_first`` and ``hand_on_no_longer``."""
+    return _before is _FIRST_ALONE
 
 
 def handing_on(text: str) -> dict[str, str]:

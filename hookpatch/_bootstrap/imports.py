@@ -17,7 +17,7 @@ import _frozen_importlib_external
 import os
 import sys
 from _thread import get_ident
-from sys import _getframe
+from sys import _getframe, getrefcount
 
 from hookpatch._bootstrap import interrupts
 from hookpatch._bootstrap.interrupts import (
@@ -73,11 +73,12 @@ _parts: tuple[tuple[str, ...], frozenset[str], tuple[slice, ...], int] | None = 
 _MANY: Final = 8  # parts, from which on an index is faster
 _LONGEST: Final = 200  # letters of a name that are looked up in an index
 begun_names: Final[KeysView[str]] = sys.modules.keys()  # of all modules whose import has begun; faster than ``begun``
+module_of: Final[Callable[[str], ModuleType | None]] = sys.modules.get  # likewise
 unheard: Final[dict[Watch, None]] = {}  # watches of a missing module, until the first import is noticed
 announced_late: Final[set[tuple[int, str]]] = set()  # thread and module: at this moment, long after the import
 _holds: Final[dict[object, None]] = {}  # the holders that keep the finder in place
 # By module, the frame that executes and announces the module. GIL: each change is one operation.
-_executing: Final[dict[str, Begun]] = {}
+executing: Final[dict[str, Begun]] = {}
 # By module, the function that executes the module in place of the loader; the function gets the loader.
 _executors: Final[dict[str, Execute]] = {}
 _ahead: Final[dict[str, Begun]] = {}  # by module, the frame about to execute the module
@@ -143,7 +144,7 @@ class Watch:
 
         ``end_again`` stops the callbacks. Both are called on the fast path.
         """
-        if not stand_by(self.module, module):
+        if module_of(self.module) is not module or self.module in executing or not stand_by():
             return False
         self.note_watch(arrival)
         return True
@@ -188,15 +189,15 @@ class Watch:
         return f"<Watch of {self.module}, {'cancelled' if self._arrival is None else 'waiting'}>"
 
 
-def stand_by(name: str, module: ModuleType) -> bool:
-    """Put the finder in place, for a block that has yet to write its watch; return False for another module now.
+def stand_by() -> bool:
+    """Put the finder in place, for a block that has yet to write its watches; return False if that needs a lock.
 
     ``stand_down`` removes the finder. Both are called on the fast path.
     """
     searched = sys.meta_path
-    if sys.modules.get(name) is not module or name in _executing or searched is not _finders:
+    if searched is not _finders:
         return False
-    if not searched or (searched[0] is not _Finder and _Finder not in searched):
+    if _Finder not in searched:
         searched.insert(0, _Finder)
     return True
 
@@ -206,14 +207,13 @@ def stand_down() -> None:
     if _again or _watches or _holds:
         return
     searched = sys.meta_path
-    if searched is _finders and not _former and searched and searched[0] is _Finder:
+    if searched is _finders and not _former and _Finder in searched[:1]:
         _system["meta_path"] = searched[1:]  # as in ``_place_finder``
-        is_free = sys.getrefcount(searched) < _OF_OUR_VARIABLES + 2
-        if is_free:
+        if getrefcount(searched) < _OF_A_SEARCH:
             del searched[0]
-        _system["meta_path"] = searched
-        if is_free:
+            _system["meta_path"] = searched
             return
+        _system["meta_path"] = searched
     _place_finder()
 
 
@@ -354,14 +354,14 @@ def _is_executed(module: str) -> bool:
     imported = sys.modules.get(module)
     if imported is None or type(imported).__module__ == "importlib.util":
         return False  # LazyLoader has put the execution off: our loader will announce the module
-    # In this order: a module is in ``_executing`` before its import ends, until all its watches have fired.
+    # In this order: a module is in ``executing`` before its import ends, until all its watches have fired.
     return not _is_initializing(imported) and not _is_executing(module)
 
 
 def _is_executing(module: str) -> bool:
     """Return True until all watches of an executed module have fired; False after an interrupt."""
-    executing = _executing.get(module)
-    return executing is not None and not executing.is_interrupted()
+    begun = executing.get(module)
+    return begun is not None and not begun.is_interrupted()
 
 
 def past_us(module: str | None) -> str:
@@ -666,7 +666,7 @@ def _place_finder() -> None:
         sys.meta_path = following if first is _Finder else [finder for finder in searched if finder is not _Finder]
         # A running import refers to the list twice, by a variable and by the loop (before Python 3.12 once). With fewer
         # references no import is running, and the slower search through the frames is not needed.
-        if sys.getrefcount(searched) < _OF_OUR_VARIABLES + 2 or not _is_searching():
+        if getrefcount(searched) < _OF_A_SEARCH or not _is_searching():
             searched[:] = sys.meta_path
             sys.meta_path = searched
     _finders = sys.meta_path
@@ -679,10 +679,11 @@ def _place_finder() -> None:
 def _references_of_a_variable() -> int:
     """Return how many references Python counts for an object with one variable: since 3.14 a call adds none."""
     variable: list[object] = []
-    return sys.getrefcount(variable)
+    return getrefcount(variable)
 
 
-_OF_OUR_VARIABLES: Final = _references_of_a_variable() + 1  # a local variable and ``_finders``
+# A local variable, ``_finders``, and two of a running import.
+_OF_A_SEARCH: Final = _references_of_a_variable() + 3
 
 
 def _is_searching() -> bool:
@@ -727,7 +728,7 @@ def _announce(name: str, foreseen: Collection[Watch] = (), operation: Operation 
             watches = [*_of_name(name), *_of_globs(name), *of_any, *_listeners.get(name, ())]
             waiting = [watch for watch in watches if watch not in fired and watch not in foreseen]
             if module is None or not waiting:
-                _executing.pop(name, None)
+                executing.pop(name, None)
                 break
         for watch in waiting:
             fired.add(watch)
@@ -817,14 +818,14 @@ class _Loader(_InPlaceOfLoader):
         assert spec is not None  # set by importlib before a loader is called
         spec.loader = module.__loader__ = self._loader  # before the module runs: its code may look
         reloading = not _is_initializing(module)
-        _executing[spec.name] = Begun(_getframe())
+        executing[spec.name] = Begun(_getframe())
         if unheard:
             notify_late()
         foreseen = [watch for watch in [*_watches.get(spec.name, ()), *_of_globs(spec.name)] if watch.is_early]
         operation = _begin_announcement(spec.name, foreseen)
         has_executed = False
         try:
-            _ahead[spec.name] = _executing[spec.name]
+            _ahead[spec.name] = executing[spec.name]
             for watch in foreseen:
                 watch.fire(module)
             _ahead.pop(spec.name, None)
@@ -838,7 +839,7 @@ class _Loader(_InPlaceOfLoader):
             # The module stays imported, with new values from before the error, or as an interrupt left them.
             if reloading and (not has_executed or is_interrupt(error)):
                 _announce(spec.name, foreseen, operation)
-            _executing.pop(spec.name, None)
+            executing.pop(spec.name, None)
             end(operation)
             raise
         finally:
@@ -884,7 +885,7 @@ class _WatchedSpec(_BootstrapSpec):  # type: ignore[misc]  # Any: typeshed has n
             raise
 
     def _end_import(self) -> None:
-        _executing[self.name] = Begun(_getframe())  # until all watches have fired
+        executing[self.name] = Begun(_getframe())  # until all watches have fired
         operation = _begin_announcement(self.name)
         if (loading := _loading.pop(self.name, None)) is not None:
             end(loading)

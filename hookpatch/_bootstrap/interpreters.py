@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from hookpatch._bootstrap import imports
-from hookpatch._bootstrap.imports import begun_names
 
 MODULE: Final = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
 
@@ -21,17 +21,19 @@ def other_interpreters() -> frozenset[int]:
     return frozenset(map(_number, module.list_all())) - {current, 0}
 
 
-def is_only_interpreter() -> bool:
-    """Return True if this interpreter is the only one of the process."""
+def are_several() -> bool:
+    """Return True if this process has other interpreters. Asked once ``MODULE`` is imported."""
+    return len(_list_all()) > 1
+
+
+def _find_and_list() -> Sequence[Any]:
     global _list_all
-    if MODULE not in begun_names:
-        return True
-    if _list_all is None and (module := imports.loaded(MODULE)) is not None:
+    if (module := imports.loaded(MODULE)) is not None:
         _list_all = module.list_all
-    return _list_all is None or len(_list_all()) == 1
+    return () if module is None else module.list_all()
 
 
-_list_all: Any = None  # the function that lists all interpreters, once known: this is asked at each block
+_list_all: Callable[[], Sequence[Any]] = _find_and_list  # of the module, once found: this is asked at each block
 
 
 def is_main() -> bool:

@@ -82,9 +82,9 @@ class Begun:
         return self.frame is not None
 
 
-# The user of the fast path: the frame, the traveller, and the entrance that begins or ends.
+# The user of the fast path: the frame, the traveller, the entrance that begins or ends, and the time.
 # GIL: taken by ``setdefault`` and left by ``del``, in one operation each.
-fast_path: Final[dict[None, tuple[FrameType, Traveller, object]]] = {}
+fast_path: Final[dict[None, tuple[FrameType, Traveller, object, float]]] = {}
 
 
 def _is_of_this_thread(frame: FrameType) -> bool:
@@ -100,7 +100,7 @@ def wait_for_fast_path(lock: Turn | None = None, until: float | None = None) -> 
     Return False, too, once ``time.monotonic`` has reached ``until``.
     """
     while (entry := fast_path.get(None)) is not None and not _mending.belongs_to_thread:
-        frame, traveller, _ = entry
+        frame, traveller, _, _ = entry
         if _is_of_this_thread(frame):
             return lock is None or not traveller.needs(lock)
         try:
@@ -114,7 +114,7 @@ def wait_for_fast_path(lock: Turn | None = None, until: float | None = None) -> 
     return True
 
 
-def _mend(entry: tuple[FrameType, Traveller, object]) -> None:
+def _mend(entry: tuple[FrameType, Traveller, object, float]) -> None:
     """Finish an interrupted act on the fast path; one thread at a time, so no thread removes a later entry."""
     if not _mending.acquire_for(_getframe(), goes_first=True):  # a frame in its own variable would live on
         return
@@ -128,7 +128,7 @@ def _mend(entry: tuple[FrameType, Traveller, object]) -> None:
 
 def take_fast_path(frame: FrameType, traveller: Traveller) -> bool:
     """Take the fast path for a frame, until ``del fast_path[None]``; return False if this thread has the fast path."""
-    entry = frame, traveller, None
+    entry = frame, traveller, None, 0.0
     while fast_path.setdefault(None, entry) is not entry:
         wait_for_fast_path()
         if (current := fast_path.get(None)) is not None and _is_of_this_thread(current[0]):
@@ -145,7 +145,7 @@ unwritten: Final[dict[int, Callable[[int], object]]] = {}
 def write_notes() -> None:
     """Write the notes of the block on the fast path, unless this thread opens or closes the block just now."""
     while unwritten:
-        if fast_path.setdefault(None, (_getframe(), reader, None))[0] is _getframe():
+        if fast_path.setdefault(None, (_getframe(), reader, None, 0.0))[0] is _getframe():
             try:
                 write_notes_now()
             finally:

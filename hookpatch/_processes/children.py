@@ -16,19 +16,30 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from hookpatch._bootstrap import environment, imports
 from hookpatch._bootstrap.imports import begun_names
-from hookpatch._bootstrap.interrupts import Turn
+from hookpatch._bootstrap.interrupts import Turn, write_notes
 from hookpatch._bootstrap.json import parsed, written
 from hookpatch._bootstrap.selection import Selection
 from hookpatch._bootstrap.stderr import of_this_process, refusal, write_line
 from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._processes import liveness, programs, starts
+from hookpatch._processes.liveness import END, now
 from hookpatch._processes.payload import Item, NotCarried, OpenBlock, Payload, key_of, piece, unpacked
-from hookpatch._processes.starts import INTERPRETERS, MODULES, PICKLED, PROGRAM, Launch, Listener
+from hookpatch._processes.starts import (
+    INTERPRETERS,
+    MODULES,
+    OF_PICKLED,
+    PICKLED,
+    PROGRAM,
+    ROOTS,
+    Launch,
+    Listener,
+    applied,
+)
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.lifecycle import Policy
 from hookpatch._session.load import load, load_drift, switched_on
 from hookpatch._session.session import Session
-from hookpatch._session.span.part import SessionPart
+from hookpatch._session.span.part import Quick, SessionPart
 from hookpatch.errors import HookpatchError, NotCarriedError, NotCarriedWarning, for_stderr
 
 if TYPE_CHECKING:
@@ -93,15 +104,16 @@ def carry_again(payload: Payload, number: int) -> bool:
         if payload.id or not payload.is_in_environment:
             return False
         payload.keep(block := OpenBlock(payload, number, _FIRST))
+    if not block.variable:
+        programs.keep_variable(block)
     if not liveness.begin(block.key):
         return False
     _open[number] = block  # first: ``carry_again_no_longer`` looks here
     block.is_handed_on = True
-    variable = block.variable or programs.variable_of(block)
-    if variable and not environment.hand_on_first(variable):
+    if block.variable and not environment.hand_on_first(block.variable):
         return False
     # Other patches are never begun without a lock.
-    if not starts.applied and (begun_names.isdisjoint(starts.ROOTS) or begun_names.isdisjoint(starts.OF_PICKLED)):
+    if not applied and (begun_names.isdisjoint(ROOTS) or begun_names.isdisjoint(OF_PICKLED)):
         return True
     return starts.update_again()
 
@@ -109,24 +121,57 @@ def carry_again(payload: Payload, number: int) -> bool:
 def carry_again_no_longer(number: int) -> bool:
     """Undo ``carry_again``, interrupted or not; return False if a lock is needed. On the fast path."""
     if (block := _open.get(number)) is None:
-        return not starts.applied  # else an interrupt may have left these
-    if len(_open) > 1 or (starts.applied and not starts.may_end_again()):
+        return not applied  # else an interrupt may have left these
+    if applied and not starts.may_end_again():
         return False
-    if block.variable and not environment.hand_on_no_longer():
+    if len(_open) > 1 or (block.variable and not environment.hand_on_no_longer()):
         return False
     liveness.end(block.key, ())
     del _open[number]
-    return not starts.applied or starts.update_again()
+    return not applied or starts.update_again()
+
+
+def _quick(payload: Payload) -> Quick | None:
+    """Return the functions that carry the last block again without notes; None if the block needs notes."""
+    block: Any = payload.block
+    if block is None or block.process != liveness.pid or (row := liveness.rows.get(block.key)) is None:
+        return None
+    if not block.variable or (payload.asks_at_start and _check not in starts.hooks):
+        return None
+    key, variable = block.key, block.variable
+    hand_on, hand_on_no_longer = environment.hand_on_first, environment.hand_on_no_longer
+
+    def put() -> bool:
+        if _open or applied or liveness.rows.get(key) is not row:  # a fork has other rows
+            return False
+        if not (begun_names.isdisjoint(ROOTS) or begun_names.isdisjoint(OF_PICKLED)) or not hand_on(variable):
+            return False
+        row[END] = 0  # last, and the end first: a block without the variable has ended
+        return True
+
+    def take() -> bool:
+        row[END] = now()
+        return hand_on_no_longer()
+
+    def note(number: int) -> None:
+        if environment.hands_on_first():  # else the block was not begun, or has ended
+            _open[number] = block
+            block.is_handed_on = True
+
+    return Quick(put, take, note)
 
 
 def carried(payload: Payload) -> SessionPart:
     """Return the functions that hand a payload on as long as a session is open."""
     begin_again = MethodType(carry_again, payload)  # not partial: a call of C code takes longer
-    return SessionPart(partial(carry, payload), carry_no_longer, begin_again, carry_again_no_longer)
+    return SessionPart(
+        partial(carry, payload), carry_no_longer, begin_again, carry_again_no_longer, partial(_quick, payload)
+    )
 
 
 def blocks_of_thread() -> list[OpenBlock]:
     """Return the blocks around a child process that this thread starts now."""
+    write_notes()
     return [block for block in list(_open.values()) if block.is_of_thread]
 
 

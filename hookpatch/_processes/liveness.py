@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Final, final
 
@@ -17,8 +17,9 @@ from hookpatch._bootstrap.interrupts import ErrorsOfCode, is_interrupt
 
 PROGRAM: Final = os.urandom(4).hex()  # the id of this program: os.exec runs another program in the same process
 _MANY: Final = 511  # rows, in 8 KiB
+END: Final = 1  # the place of the time in a row
 _IS_POSSIBLE: Final = hasattr(os, "memfd_create") and hasattr(time, "CLOCK_BOOTTIME")
-_now: Final = partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME) if _IS_POSSIBLE else time.time_ns
+now: Final = partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME) if _IS_POSSIBLE else time.time_ns
 
 # --- in the process that hands on blocks
 
@@ -30,45 +31,50 @@ class _Table:
     The first number of all is 1 if more blocks were open at a time than the table has rows.
 
     Attributes:
-        ends: by key, the index of the time.
+        rows: by key.
     """
 
     def __init__(self, keys: Iterable[int]) -> None:
         import mmap  # most processes hand on no block after an end
 
-        _now()  # refused in some containers
+        now()  # refused in some containers
         file = os.memfd_create(_name(PROGRAM))
         try:
             os.truncate(file, 8 * (1 + 2 * _MANY))
-            self.numbers: Final = memoryview(mmap.mmap(file, 0)).cast("Q")
+            self._numbers: Final = memoryview(mmap.mmap(file, 0)).cast("Q")
         finally:
             os.close(file)  # mmap has a descriptor of its own
-        self.ends: Final[dict[int, int]] = {}
+        self.rows: Final[dict[int, memoryview[int]]] = {}
         for key in keys:
             self.add(key)
 
     def add(self, key: int) -> None:
         """Add a row for an open block; the key has no row."""
-        if end := self._free_row():
-            self.numbers[end - 1] = key  # before the next line, for readers
-            self.numbers[end] = 0
-            self.ends[key] = end
-        else:
-            self.numbers[0] = 1
+        if (row := self._free_row()) is None:
+            self._numbers[0] = 1
+            return
+        row[0] = key  # before the next line, for readers
+        row[END] = 0
+        self.rows[key] = row
 
     def ended_at(self, key: int) -> int:
-        end = self.ends.get(key)
-        return 0 if end is None else self.numbers[end]
+        return self.rows[key][END] if key in self.rows else 0
 
-    def _free_row(self) -> int | None:
-        if len(self.ends) < _MANY:
-            return 2 + 2 * len(self.ends)
-        old = next((key for key, end in self.ends.items() if self.numbers[end]), None)
-        return None if old is None else self.ends.pop(old)
+    def close(self) -> None:
+        """Give back the descriptor, which is open as long as a row is, whoever has the row."""
+        for row in (*self.rows.values(), self._numbers):
+            row.release()
+
+    def _free_row(self) -> memoryview[int] | None:
+        if (count := len(self.rows)) < _MANY:
+            return self._numbers[1 + 2 * count : 3 + 2 * count]
+        old = next((key for key, row in self.rows.items() if row[END]), None)
+        return None if old is None else self.rows.pop(old)
 
 
 pid = os.getpid()  # asked for at each block: the system takes longer to answer
 _table: _Table | None = None
+rows: Mapping[int, memoryview[int]] = {}  # of the table; empty without a table
 _passed_on: int | None = None  # the descriptor of an empty table, for a program replacing this program
 
 
@@ -79,10 +85,12 @@ def process() -> str:
 
 def begin(key: int) -> bool:
     """Note that a block is open; return False if the end of a block cannot be noted without a lock."""
+    global rows
     if (table := _table) is None:
         return not _IS_POSSIBLE
-    if end := table.ends.get(key):
-        table.numbers[end] = 0
+    rows = table.rows
+    if row := rows.get(key):
+        row[END] = 0
     else:
         table.add(key)
     return True
@@ -94,8 +102,8 @@ def end(key: int, open_keys: Iterable[int]) -> None:
     if (table := _table) is None and _IS_POSSIBLE:
         with ErrorsOfCode(OSError, ImportError, ValueError):  # no descriptor, no memory, no module mmap
             _table = table = _Table({key, *open_keys})
-    if table is not None and (end := table.ends.get(key)) and not table.numbers[end]:
-        table.numbers[end] = _now()
+    if table is not None and not table.ended_at(key) and (row := table.rows.get(key)):
+        row[END] = now()
 
 
 def outwait(key: int) -> None:
@@ -123,9 +131,11 @@ def pass_on_nothing() -> None:
 
 
 def _after_fork() -> None:
-    global _table, pid
-    pid = os.getpid()
-    _table = None  # the table of the parent process; a child process makes a new table
+    global _table, pid, rows
+    pid, table = os.getpid(), _table
+    _table, rows = None, {}
+    if table is not None:  # the table of the parent process; a child process makes a new table
+        table.close()
 
 
 if hasattr(os, "register_at_fork"):

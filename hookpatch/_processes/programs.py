@@ -48,10 +48,9 @@ def hand_on_no_longer(block: OpenBlock) -> None:
         _write()
 
 
-def variable_of(block: OpenBlock) -> str | bytes:
-    """Return and keep the value of the environment variable for a single block; empty if no item can be handed on."""
+def keep_variable(block: OpenBlock) -> None:
+    """Keep the value of the environment variable for a single block; empty if no item can be handed on."""
     block.variable = _environment.encoded(_text([block]))
-    return block.variable
 
 
 def environment(blocks: Iterable[OpenBlock], env: Mapping[str, str] | None) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -145,3 +146,46 @@ def test_more_blocks_than_the_table_has_rows(home: Environment, tmp_path: Path) 
         session.close()
     """
     assert scene(home, tmp_path, lines, AFTER) == (["VENDOR!", "vendor", "VENDOR!"], "")
+
+
+def test_program_in_the_place_of_this_one_in_a_block_without_notes() -> None:
+    """A session entered again notes its block when a hook asks: else the program would take the block for ended."""
+    lines = """
+import os, sys, hookpatch
+with hookpatch.active(hookpatch.replace("string:digits", lambda: 0)):
+    pass  # not handed on: from now on a hook sees the start of each program
+session = hookpatch.active(hookpatch.replace("string:digits", "patched"))
+for _ in range(3):
+    with session:
+        pass
+with session:
+    os.execv(sys.executable, [sys.executable, "-c", "import string; print(string.digits)"])
+"""
+    assert subprocess.check_output([sys.executable, "-c", lines], text=True).strip() == "patched"
+
+
+def test_session_entered_again_in_a_fork(home: Environment, tmp_path: Path) -> None:
+    """A forked process hands the block on as a block of its own: a copy is valid as long as the block is open."""
+    lines = """
+    session = hookpatch.active(hookpatch.wrap("vendor:speak", around.around))
+    for _ in range(4):
+        with session:
+            pass
+    for _ in range(3):
+        read, write = os.pipe()
+        if os.fork() == 0:
+            heard = []
+            for _ in range(4):
+                with session:
+                    copy = dict(os.environ)
+                    heard.append(in_program())
+                heard.append(later(env=copy))
+            os.write(write, " ".join(heard).encode())
+            os._exit(0)
+        os.wait()
+        said.append(os.read(read, 200).decode())
+        with session:
+            said.append(in_program())
+    """
+    expected = [" ".join(["<vendor>", "vendor"] * 4), "<vendor>"] * 3
+    assert scene(home, tmp_path, lines, f"{AFTER}\nimport around") == (expected, "")

@@ -116,7 +116,7 @@ def test_each_time_is_as_the_first(vendor: Any, name: str, children: Any) -> Non
 
 
 @pytest.mark.skipif(sys.getprofile() is not None, reason="a profiler profiles already")
-@pytest.mark.parametrize(("children", "most"), [("local", 15), ("inherit", 21)])
+@pytest.mark.parametrize(("children", "most"), [("local", 10), ("inherit", 14)])
 def test_few_functions_are_called_again(vendor: Any, children: Any, most: int) -> None:
     """No search through sys.meta_path, no lock: each call of a function takes a hundredth of a block of mock.patch."""
     session = active(PATCHES["replace"](), children=children)

@@ -80,34 +80,26 @@ class Alone:
         layer.end()
         self.name: Final[Any] = slot.name
         self.write: Final = slot.writer(self.names)
-        self.references: Final = sys.getrefcount(self.value)  # ``put_value`` counts alike
+        self.references: Final = sys.getrefcount(self.value)  # without the slot; counted by this expression everywhere
 
     def put_value(self) -> bool:
         """Put the value into the slot; change nothing and return False if the slot is not as before. On the fast path.
 
         ``Site.note_layer`` notes the layer: in ``lay_again``, or if anybody looks before ``take_value``.
         """
-        if KNOWS_LAZY and lazy_places(self.name):
+        if self.names.get(self.name) is not self.own or (KNOWS_LAZY and lazy_places(self.name)):
             return False
-        if self.stand_in is not None and sys.getrefcount(self.value) != self.references:
-            return False
-        if self.names.get(self.name) is not self.own:
-            return False
-        if self.stand_in is not None:
-            self.cell.cell_contents = self.link
+        if (cell := self.cell) is not None:
+            if sys.getrefcount(self.value) != self.references:
+                return False
+            cell.cell_contents = self.link
         self.write(self.name, self.value)
         return True
 
-    def may_take(self) -> bool:
-        """Return True if the value lies in the slot as ``put_value`` left it, and nobody holds the wrapper."""
-        if self.names.get(self.name) is not self.value or self.function.__code__ is not self.code:
-            return False
-        return self.stand_in is None or sys.getrefcount(self.value) == self.references + 1  # of the slot
-
     def take_value(self) -> None:
         """Undo ``put_value``."""
-        if self.stand_in is not None:
-            self.cell.cell_contents = self.off
+        if (cell := self.cell) is not None:
+            cell.cell_contents = self.off
         if self.names.get(self.name) is self.value:
             self.write(self.name, self.own)
 

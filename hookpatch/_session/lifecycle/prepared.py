@@ -41,15 +41,15 @@ class Prepared:
     """
 
     __slots__ = (
-        *("_class", "_is_plain", "_request", "_session", "alone", "applied", "is_first", "is_kept", "module", "number"),
-        *("own", "requests", "site", "watch"),
+        *("_is_plain", "_session", "alone", "applied", "is_first", "is_kept", "module", "number"),
+        *("class_", "own", "request", "requests", "site", "watch"),
     )
 
     def __init__(
         self, module: ModuleType, class_: str | None, site: Site, own: Any, is_plain: bool, is_first: bool = False
     ) -> None:
         self.module: Final = module
-        self._class: Final = class_  # the name of the class in the module, None for a function of the module
+        self.class_: Final = class_  # the name of the class in the module, None for a function of the module
         self.site: Final = site
         self.own: Final = own
         self._is_plain: Final = is_plain
@@ -60,7 +60,7 @@ class Prepared:
         self.alone: Alone | None = None
         self.applied: AppliedLayer | None = None
         self.watch: imports.Watch | None = None
-        self._request: Requested | None = None  # the request that ``alone`` was made for or compared with
+        self.request: Requested | None = None  # the request that ``alone`` was made for or compared with
         self._session: Callable[[], Any] | None = None
 
     def holds(self, module: ModuleType | None) -> bool:
@@ -69,16 +69,16 @@ class Prepared:
             return False
         if self.module is not module or self.site.layers or not isinstance(self.own, FunctionType):
             return False
-        return self._is_of_its_class() and self.site.slot.read() is self.own
+        return self.is_of_its_class() and self.site.slot.read() is self.own
 
-    def _is_of_its_class(self) -> bool:
-        return self._class is None or vars(self.module).get(self._class) is self.site.slot.owner
+    def is_of_its_class(self) -> bool:
+        return self.class_ is None or vars(self.module).get(self.class_) is self.site.slot.owner
 
     def begin(self, request: Requested, number: int, place: int, session: ReferenceType[Any]) -> bool:
         """Apply the patch for a session; return False, with nothing changed, if the stamp does not hold."""
-        if self.number or not (self._request is request or self._suits(request)):
+        if self.number or not (self.request is request or self._suits(request)):
             return False
-        if self._class is not None and not self._is_of_its_class():
+        if self.class_ is not None and not self.is_of_its_class():
             return False
         alone: Any = self.alone  # not None, as ``_suits``
         watch: Any = self.watch
@@ -91,23 +91,10 @@ class Prepared:
         self.number = 0
         return False
 
-    def put_value(self, request: Requested, number: int) -> bool:
-        """Write the value of the patch as before, and no note; return False for ``begin``. On the fast path."""
-        alone: Any = self.alone  # not None, as the watch, while ``_request`` is the request
-        watch: Any = self.watch
-        if self.number or self._request is not request or self.site.last_facts is not alone.facts:
-            return False
-        if self._class is not None and not self._is_of_its_class():
-            return False
-        if not imports.stand_by(watch.module, self.module):
-            return False
-        self.number = number  # first: ``write_notes`` looks here
-        return bool(alone.put_value())
-
     def write_notes(self, number: int, place: int, session: ReferenceType[Any]) -> None:
-        """Write the notes that ``put_value`` left out. On the fast path; repeated after an interrupt."""
+        """Write the notes of a patch applied without. On the fast path; repeated after an interrupt."""
         if self.number == number:
-            alone: Any = self.alone  # not None after ``put_value``, as the watch
+            alone: Any = self.alone  # not None while applied, as the watch
             watch: Any = self.watch
             self._session = session
             watch.note_watch(self)
@@ -122,7 +109,7 @@ class Prepared:
             return False
         if self.is_first and not claims(self.site):
             return False
-        self._request = request
+        self.request = request
         return True
 
     def _make_alone(self, request: Requested) -> Alone | None:
@@ -146,7 +133,7 @@ class Prepared:
         if watch is not None:
             watch.end_again()
         if alone is not None and alone.is_applied and not self.site.lift_again(alone):
-            self.alone = self._request = None  # foreign code holds the wrapper, which passes calls through for ever
+            self.alone = self.request = None  # foreign code holds the wrapper, which passes calls through for ever
         if self.is_first:
             self._forget_first()
         self.number, self._session = 0, None
@@ -156,7 +143,7 @@ class Prepared:
         """Drop the layer after the first end: the layer refers to the patch, and would be garbage for the collector."""
         if self.alone is not None:
             self.site.spare(self.alone)
-        self.alone = self.applied = self.watch = self._request = None
+        self.alone = self.applied = self.watch = self.request = None
         self.is_first = False
 
     def undo(self, number: int) -> None:
@@ -186,7 +173,7 @@ class Prepared:
         """Leave the layer and the watch to a lifecycle."""
         if self.alone is not None and not self.is_kept:
             forget(self.alone.layer.patch)
-        self.alone = self.applied = self.watch = self._request = self._session = None
+        self.alone = self.applied = self.watch = self.request = self._session = None
         self.number = 0
 
     def needs(self, lock: Turn) -> bool:
@@ -272,6 +259,8 @@ def forget(patch: Patch) -> None:
 
 
 def _note(patch: Patch, preparation: Prepared | None) -> None:
+    if (former := prepared(patch)) is not None and not former.number:
+        former.alone = former.request = None  # sessions may keep the object, and the wrapper is to have no other holder
     object.__setattr__(patch, "_prepared", preparation)
 
 

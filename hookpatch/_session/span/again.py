@@ -17,6 +17,7 @@ from hookpatch._bootstrap.interrupts import Turn, write_notes_now
 from hookpatch._engine.site.site import Site
 from hookpatch._plugins import notify
 from hookpatch._plugins.notify import hearers
+from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.prepared import Prepared, forget, forget_unused, prepared
 from hookpatch._session.span.leftovers import Listed, note_dead, opened
 from hookpatch._session.span.opening import OpeningSession
@@ -61,7 +62,16 @@ class SessionAgain(OpeningSession):
         self._opened_at = time()
         self._entrances[entrance] = None
         self._state = "open"
+        if self._is_prepared and self._write_notes is not None and not self._quick:
+            self._quick = self._get_ready()
         return True
+
+    def _get_ready(self) -> Sequence[tuple[Prepared, Requested]]:
+        """Return what the next block may apply without notes; nothing if a part has to write notes."""
+        if not all(also.get_ready() for also in self._also):
+            return ()
+        pairs = [(prepared(request.patch), request) for request in self._requests]
+        return [(preparation, request) for preparation, request in pairs if preparation is not None]
 
     def _end(self, entrance: object) -> bool:
         """Restore the patches; change nothing and return False if the session was touched since."""
@@ -98,6 +108,7 @@ class SessionAgain(OpeningSession):
 
     def _end_unwritten(self) -> Literal[False]:
         """End the opening or closing of a block without notes, in any state, as ``end_again`` does. Return False."""
+        self._quick = ()
         write_notes_now()
         self.end_again(self._sites() if hearers else ())
         stand_down()
@@ -159,7 +170,9 @@ class SessionAgain(OpeningSession):
 
 def _write_notes(listed: Listed, number: int) -> None:
     """Write the notes of a session opened without; repeated after an interrupt."""
-    session, _, _, requests = opened[number] = listed
+    session, _, parts, requests = opened[number] = listed
+    for also in parts:
+        also.note(number)
     for place, request in enumerate(requests):
         if (preparation := prepared(request.patch)) is not None:
             preparation.write_notes(number, -place, session)

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 
 def _needs_a_lock(number: int) -> bool:
     return False
+
+
+class Quick(NamedTuple):
+    """Functions to begin and end a part without notes, on the fast path.
+
+    Attributes:
+        put: begins; returns False, with nothing changed, if the part has to write notes.
+        take: ends; returns False if ``end_again`` has to end the part.
+        note: writes the notes that ``put`` left out, for the session's number; repeated after an interrupt.
+    """
+
+    put: Callable[[], bool]
+    take: Callable[[], bool]
+    note: Callable[[int], object]
 
 
 @final
@@ -15,10 +29,10 @@ class SessionPart:
     """Functions to begin and end a part with a session; all take the session's number.
 
     ``end`` may be called without ``begin``, and again. ``begin_again`` and ``end_again`` do the same on the fast path,
-    or return False if the act needs a lock.
+    or return False if the act needs a lock. ``quick`` returns the functions that do so without notes, or None.
     """
 
-    __slots__ = ("begin", "begin_again", "end", "end_again")
+    __slots__ = ("_quick", "begin", "begin_again", "end", "end_again", "note", "put", "take")
 
     def __init__(
         self,
@@ -26,8 +40,17 @@ class SessionPart:
         end: Callable[[int], object],
         begin_again: Callable[[int], bool] = _needs_a_lock,
         end_again: Callable[[int], bool] = _needs_a_lock,
+        quick: Callable[[], Quick | None] = lambda: None,
     ) -> None:
         self.begin: Final = begin
         self.end: Final = end
         self.begin_again: Final = begin_again
         self.end_again: Final = end_again
+        self._quick: Final = quick
+
+    def get_ready(self) -> bool:
+        """Make ``put``, ``take`` and ``note``; return False if the part has to write notes."""
+        if (quick := self._quick()) is None:
+            return False
+        self.put, self.take, self.note = quick
+        return True

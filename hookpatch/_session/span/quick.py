@@ -6,17 +6,26 @@ Anything unusual writes the notes, and the session goes on as ``SessionAgain``, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from sys import _getframe
+from sys import _getframe, getrefcount
 from time import time
-from typing import Final
+from typing import Any, Final
 
 from hookpatch._bootstrap import environment, interrupts
-from hookpatch._bootstrap.imports import announced_late, begun_names, stand_down, unheard
-from hookpatch._bootstrap.interpreters import MODULE, is_only_interpreter
+from hookpatch._bootstrap.imports import (
+    announced_late,
+    begun_names,
+    executing,
+    module_of,
+    stand_by,
+    stand_down,
+    unheard,
+)
+from hookpatch._bootstrap.interpreters import MODULE, are_several
 from hookpatch._bootstrap.interrupts import fast_path, held, operations, unwritten, write_notes_now
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.site.late_restore import waiting
 from hookpatch._engine.site.site import covered
+from hookpatch._engine.slots.lazy import KNOWS_LAZY, lazy_places
 from hookpatch._engine.slots.originals import reading
 from hookpatch._plugins.notify import LIBRARY, hearers, hosts
 from hookpatch._session.ledger import listeners
@@ -37,15 +46,14 @@ class QuickSession(SessionAgain):
 
         No lock is taken, no lifecycle and no entry is made: ``make_entries`` makes both on demand.
         """
-        if (new := () if self._is_prepared else self._prepare()) is None:
+        if (new := _NOTHING if self._is_prepared else self._prepare()) is None:
             return False
+        now = time()  # a new object: no other entry has it
         # The frame is in no variable: a frame holding itself would keep an interrupted call alive.
-        if fast_path.setdefault(None, (_getframe(), self, entrance))[0] is not _getframe():
+        if fast_path.setdefault(None, (_getframe(), self, entrance, now))[3] is not now:
             return False
-        is_open = False
         try:
-            if self._state != "open" and not _is_disturbed() and environment.enables_blocks():
-                is_open = self._put_values(entrance) or self._begin_with_notes(entrance, new)
+            is_open = self._put_values(entrance, now) or self._begin_with_notes(entrance, new)
         except BaseException:
             self.finish(entrance)  # interrupted again: the entry stays, and the next look calls ``finish``
             del fast_path[None]
@@ -53,7 +61,7 @@ class QuickSession(SessionAgain):
         del fast_path[None]
         return is_open
 
-    def _prepare(self) -> list[tuple[Patch, Prepared]] | None:
+    def _prepare(self) -> Sequence[tuple[Patch, Prepared]] | None:
         """Return the patches prepared now; None if the session, or a patch, needs a lock."""
         if self._state == "open" or not self._is_simple or self._errors:
             return None
@@ -67,18 +75,21 @@ class QuickSession(SessionAgain):
 
     def _leave_again(self, entrance: object) -> bool:
         """Close a session opened on the fast path; return False if the session was touched since."""
-        if fast_path.setdefault(None, (_getframe(), self, entrance))[0] is not _getframe():
+        now = time()  # as in ``_enter_again``
+        if fast_path.setdefault(None, (_getframe(), self, entrance, now))[3] is not now:
             return False
         try:
-            is_closed = self._take_values(entrance) or self._end_with_notes(entrance)
+            is_closed = self._take_values(entrance, now) or self._end_with_notes(entrance)
         except BaseException:
-            self.finish(entrance)  # as in ``_enter_again``
+            self.finish(entrance)
             del fast_path[None]
             raise
         del fast_path[None]
         return is_closed
 
     def _begin_with_notes(self, entrance: object, new: Sequence[tuple[Patch, Prepared]]) -> bool:
+        if self._state == "open" or _is_disturbed() or not environment.enables_blocks():
+            return False
         write_notes_now()
         for patch, preparation in new:
             note_first(patch, preparation)
@@ -91,50 +102,78 @@ class QuickSession(SessionAgain):
         write_notes_now()
         return not _is_disturbed() and self._end(entrance)
 
-    # --- without notes
+    # --- without notes. Each in one function: calls of further functions would take a tenth of the time.
 
-    def _put_values(self, entrance: object) -> bool:
+    def _put_values(self, entrance: object, now: float) -> bool:
         """Apply the patches as the last time; restore and return False if a patch may not fit. On the fast path."""
-        if (write := self._write_notes) is None or not self._is_prepared or hearers or unwritten or reading:
+        quick: Any = self._quick  # of a prepared patch, the watch and ``alone`` are not None
+        if not quick or any(_IN_THE_WAY) or LIBRARY in begun_names or self._state == "open":
+            return False
+        if (MODULE in begun_names and are_several()) or not environment.enables_blocks():
             return False
         self._number = number = next(numbers)
         self._state, self._is_fast, self._written = "opening", True, None  # in this order, for ``finish``
-        unwritten[number] = write
-        for request in self._requests:
-            preparation: Prepared | None = request.patch._prepared
-            if preparation is None or not preparation.put_value(request, number):
+        write_notes: Any = self._write_notes  # made before ``_quick``
+        unwritten[number] = write_notes
+        if not stand_by():
+            return self._end_unwritten()
+        for preparation, request in quick:
+            if preparation.request is not request or preparation.number:
                 return self._end_unwritten()
+            alone = preparation.alone
+            if preparation.site.last_facts is not alone.facts:
+                return self._end_unwritten()
+            if module_of(preparation.watch.module) is not preparation.module:
+                return self._end_unwritten()
+            if preparation.class_ is not None and not preparation.is_of_its_class():
+                return self._end_unwritten()
+            name = alone.name
+            if alone.names.get(name) is not alone.own or (KNOWS_LAZY and lazy_places(name)):
+                return self._end_unwritten()
+            if (cell := alone.cell) is not None and getrefcount(alone.value) != alone.references:
+                return self._end_unwritten()
+            preparation.number = number  # first: ``write_notes`` looks here
+            if cell is not None:
+                cell.cell_contents = alone.link
+            alone.write(name, alone.value)
         for also in self._also:
-            if not also.begin_again(number):
+            if not also.put():
                 return self._end_unwritten()
-        self._opened_at = time()
+        self._opened_at = now
         self._entrances[entrance] = None
         self._state = "open"
         return True
 
-    def _take_values(self, entrance: object) -> bool:
-        """Undo ``_put_values``; change nothing and return False if a patch was touched since. On the fast path."""
+    def _take_values(self, entrance: object, now: float) -> bool:
+        """Undo ``_put_values``; return False, with all patches applied, if one was touched since. On the fast path."""
         number = self._number
         # Whoever has taken a lock since, also for another entrance, or has imported a module, has written the notes. A
         # session in ``opened`` has notes, too: an interrupt kept the writer from the end.
         if number not in unwritten or number in opened or any(_DISTURBING_AT_END) or entrance not in self._entrances:
             return False
-        for request in self._requests:
-            preparation = request.patch._prepared
-            if preparation is None or preparation.number != number or not preparation.alone.may_take():
-                return False
         self._state = "closing"
         for also in self._also:
-            if not also.end_again(number):
+            if not also.take():
                 self._state = "open"
                 return False
-        for request in self._requests:
-            preparation = request.patch._prepared
-            preparation.alone.take_value()
+        quick: Any = self._quick
+        for preparation, _ in quick:
+            alone = preparation.alone
+            if alone.names.get(alone.name) is not alone.value or alone.function.__code__ is not alone.code:
+                self._state = "open"
+                return False
+            if alone.cell is not None and getrefcount(alone.value) != alone.references + 1:  # the slot is the one more
+                self._state = "open"
+                return False
+        for preparation, _ in quick:
+            alone = preparation.alone
+            if (cell := alone.cell) is not None:
+                cell.cell_contents = alone.off
+            alone.write(alone.name, alone.own)
             preparation.number = 0
         stand_down()
         del unwritten[number]
-        self._closed_at = time()
+        self._closed_at = now
         self._entrances.clear()
         self._is_fast, self._state = False, "closed"
         return True
@@ -144,8 +183,10 @@ def _is_disturbed() -> bool:
     """Return True if no block may take the fast path now: a lock is held, or work waits for a look at the patches."""
     if any(_DISTURBING) or (LIBRARY in begun_names and not hearers):
         return True
-    return MODULE in begun_names and not is_only_interpreter()  # an interpreter made inside a block keeps the patches
+    return MODULE in begun_names and are_several()  # an interpreter made inside a block keeps the patches
 
 
+_NOTHING: Final[Sequence[tuple[Patch, Prepared]]] = ()
 _DISTURBING_AT_END: Final = operations, postponed, dead, listeners, hosts, hearers
 _DISTURBING: Final = operations, held, postponed, dead, covered, waiting, listeners, hosts, unheard, announced_late
+_IN_THE_WAY: Final = *_DISTURBING, hearers, unwritten, reading, executing

@@ -17,7 +17,7 @@ from hookpatch._session.ledger import Ledger, Requested, references
 from hookpatch._session.lifecycle.everywhere import restore_copies
 from hookpatch._session.lifecycle.kinds import lifecycle_of
 from hookpatch._session.lifecycle.lifecycle import Formers, Lifecycle, Policy
-from hookpatch._session.lifecycle.prepared import prepared
+from hookpatch._session.lifecycle.prepared import Prepared, prepared
 from hookpatch._session.lifecycle.slots import SlotLifecycle
 from hookpatch._session.span.leftovers import Listed
 from hookpatch._session.span.part import SessionPart
@@ -68,6 +68,8 @@ class SessionState:
         self._entrances: Final[dict[object, None]] = {}  # in order; the session is open while not empty
         self._undos: Final[list[Callable[[], object]]] = []  # each noted before its act; the last comes first
         self._listed: Listed | None = None  # made on the fast path, and used again
+        # What a block applies without notes; empty if a block has to write notes.
+        self._quick: Sequence[tuple[Prepared, Requested]] = ()
         self._write_notes: Callable[[int], object] | None = None  # made with ``_listed``
         self._errors: Final[list[Exception]] = []
         self._rules: Sequence[Rule] = ()  # of the last opening
