@@ -1,6 +1,9 @@
 """Ask the garbage collector which objects refer to an object, level by level up to objects with a name.
 
 Each level takes one pass over all objects. The search itself also creates references: they are left out by id.
+An object needs no pass if modules alone refer to it: then the number of references is that of the names.
+
+Long because each part of the search leaves out the references of all other parts.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import os
 import sys
 import types
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
@@ -29,6 +32,8 @@ DEPTH: Final = 4  # levels between a holder and a name, as in m:REGISTRY['a'][0]
 _CROWD: Final = 500  # a level of more nameless holders is not followed upwards
 _MANY: Final = 100  # from this number of objects on, a loop over all references beats gc.get_referrers
 _STEP: Final = 64  # objects per step of the loop
+# Without the lock of the interpreter, Python counts some references late.
+_COUNTS: Final = hasattr(sys, "getrefcount") and getattr(sys, "_is_gil_enabled", lambda: True)()
 _OF_PYTHON: Final = 1_000 if sys.version_info[:2] == (3, 12) else 0  # Python 3.12 freezes some hundred by itself
 
 # Objects of the type system: no user gives them a name.
@@ -78,15 +83,23 @@ class Referrers:
         self._inside: Final[set[int]] = set()  # ids of objects that a part of hookpatch holds
         self._entries = self._keep(entries_beneath())
         self._own_ids |= {id(slots) for slots in self._entries.values()}
-        self._search(self._keep({id(referent): referent for referent in referents}))
+        times = self._keep(Counter(map(id, referents)))
+        self._search(self._keep({id(referent): referent for referent in referents}), times)
 
-    def _search(self, level: dict[int, Any]) -> None:
+    def _search(self, level: dict[int, Any], times: Counter[int]) -> None:
         # An object's __dict__ is no step: Python makes the dict when it is first asked for, by this search for example.
         steps: dict[int, int] = dict.fromkeys(level, 0)
         for depth in range(2 * DEPTH):
-            referrers = self._keep(_referrers(level))
+            searched, named = level, self._keep({})
+            if depth == 0:
+                named = self._keep(self._held_by_modules_alone(level, times))
+                searched = self._keep({number: level[number] for number in level if number not in named})
+            referrers = self._keep(_referrers(searched) if searched else [])
             if depth == 0 and self._counts:
-                self._count_unlisted(level, referrers)
+                self._count_unlisted(searched, referrers)
+            known = set(map(id, referrers))
+            further = {id(names): names for dicts in named.values() for names in dicts if id(names) not in known}
+            referrers += further.values()
             if depth == 0 and gc.get_freeze_count():  # the collector leaves out frozen objects
                 referrers += [vars(module) for _, module in imports.modules()]
                 referrers += [gc.get_referents(vars(cls))[0] for cls in classes()]
@@ -114,6 +127,20 @@ class Referrers:
             level = upwards
             if not level or len(level) > _CROWD:
                 break
+
+    def _held_by_modules_alone(self, level: dict[int, Any], times: Counter[int]) -> dict[int, list[Any]]:
+        """Return, by id, the objects to which only modules refer, with the module's dict for each name.
+
+        ``times``: how often an object is sought, and so is in two lists of this search, beside ``level``.
+        """
+        if not _COUNTS:
+            return {}
+        named = _named(level, {id(vars(module)): vars(module) for module in self._modules.values()}.values())
+        return {
+            number: dicts
+            for number, dicts in named.items()
+            if sys.getrefcount(level[number]) - _of_question() == len(dicts) + 2 * times[number] + 1
+        }
 
     def _count_unlisted(self, level: dict[int, Any], referrers: list[Any]) -> None:
         """Count the references to functions that no object shows: of C code, and of running functions."""
@@ -242,6 +269,19 @@ def entries_beneath() -> dict[int, list[Any]]:
 def _is_followed(value: Any) -> bool:
     """Return True if a value may hold other objects, and is no number or text that many entries hold."""
     return type(value) not in (str, bytes, int, float, bool, type(None), type(ABSENT))
+
+
+def _named(level: dict[int, Any], namespaces: Iterable[dict[str, Any]]) -> dict[int, list[Any]]:
+    """Return, by id, for each name of an object the namespace with the name. No variable keeps an object here."""
+    named: dict[int, list[Any]] = {}
+    has_none = set(level).isdisjoint
+    for names in namespaces:
+        values = list(names.values())  # in one operation: another thread may add a name
+        if not has_none(map(id, values)):
+            for number in map(id, values):
+                if number in level:
+                    named.setdefault(number, []).append(names)
+    return named
 
 
 def _referrers(level: dict[int, Any]) -> list[Any]:

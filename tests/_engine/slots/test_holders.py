@@ -187,6 +187,34 @@ def test_one_look_for_all_patches(make_module: Callable[[str, str], ModuleType],
     assert 1 <= len(looks) <= 4
 
 
+@pytest.mark.ends
+@pytest.mark.parametrize(
+    ("more", "place"),
+    [
+        ("", None),
+        ("renamed, again = upper, upper", "holder:renamed"),
+        ("table = [upper]", "holder:table[0]"),
+        ("def call(function=upper): return function('x')", "the defaults of holder:call"),
+        ("class Holder: attribute = upper", "holder:Holder.attribute"),
+    ],
+)
+def test_callables_that_modules_alone_hold_need_no_look(
+    make_module: Callable[[str, str], ModuleType], monkeypatch: Any, more: str, place: str | None
+) -> None:
+    """Of the callables of a session; a further holder is found: then a callable has more references than names."""
+    make_module("vendor", "upper, lower = 'a'.upper, 'a'.lower")
+    make_module("holder", f"from vendor import upper\n{more}")
+    looks: list[int] = []
+    look = gc.get_referrers
+    monkeypatch.setattr(gc, "get_referrers", lambda *objects: looks.append(len(objects)) or look(*objects))
+    patches = [hookpatch.wrap(f"vendor:{name}", marked, reach="everywhere") for name in ("upper", "lower")]
+    with hookpatch.active(*patches) as session:
+        monkeypatch.undo()
+        places = [patch.place for patch in session.report()]
+    assert looks[:1] == [1] * (place not in (None, "holder:renamed"))  # of two callables, the one held elsewhere
+    assert {"holder:upper", place} <= {*places, None}
+
+
 AFTER_ASYNCIO: Final = """
 import asyncio, resource, sys, types, hookpatch
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
