@@ -90,16 +90,14 @@ class Referrers:
         # An object's __dict__ is no step: Python makes the dict when it is first asked for, by this search for example.
         steps: dict[int, int] = dict.fromkeys(level, 0)
         for depth in range(2 * DEPTH):
-            searched, named = level, self._keep({})
-            if depth == 0:
-                named = self._keep(self._held_by_modules_alone(level, times))
-                searched = self._keep({number: level[number] for number in level if number not in named})
+            named = self._keep(self._held_by_modules_alone(level, times) if depth == 0 else {})
+            searched = self._keep({number: level[number] for number in level if number not in named})
             referrers = self._keep(_referrers(searched) if searched else [])
             if depth == 0 and self._counts:
                 self._count_unlisted(searched, referrers)
             known = set(map(id, referrers))
-            further = {id(names): names for dicts in named.values() for names in dicts if id(names) not in known}
-            referrers += further.values()
+            namespaces = {id(names): names for dicts in named.values() for names in dicts if id(names) not in known}
+            referrers += namespaces.values()
             if depth == 0 and gc.get_freeze_count():  # the collector leaves out frozen objects
                 referrers += [vars(module) for _, module in imports.modules()]
                 referrers += [gc.get_referents(vars(cls))[0] for cls in classes()]
