@@ -3,6 +3,8 @@
 Programs inherit a variable of the environment. Processes of multiprocessing get the blocks with the process object,
 for two reasons: a running fork server has another environment, and names of ``__main__`` are found only after the
 unpickling.
+
+Long because the parent process writes what the child process reads.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from hookpatch._bootstrap.selection import Selection
 from hookpatch._bootstrap.stderr import of_this_process, refusal, write_line
 from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._processes import liveness, programs, starts
-from hookpatch._processes.liveness import END, now
+from hookpatch._processes.liveness import END, read_clock
 from hookpatch._processes.payload import Item, NotCarried, OpenBlock, Payload, key_of, piece, unpacked
 from hookpatch._processes.starts import (
     INTERPRETERS,
@@ -150,7 +152,7 @@ def _quick(payload: Payload) -> Quick | None:
         return True
 
     def take() -> bool:
-        row[END] = now()
+        row[END] = read_clock()
         return hand_on_no_longer()
 
     def note(number: int) -> None:

@@ -19,7 +19,7 @@ PROGRAM: Final = os.urandom(4).hex()  # the id of this program: os.exec runs ano
 _MANY: Final = 511  # rows, in 8 KiB
 END: Final = 1  # the place of the time in a row
 _IS_POSSIBLE: Final = hasattr(os, "memfd_create") and hasattr(time, "CLOCK_BOOTTIME")
-now: Final = partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME) if _IS_POSSIBLE else time.time_ns
+read_clock: Final = partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME) if _IS_POSSIBLE else time.time_ns
 
 # --- in the process that hands on blocks
 
@@ -37,7 +37,7 @@ class _Table:
     def __init__(self, keys: Iterable[int]) -> None:
         import mmap  # most processes hand on no block after an end
 
-        now()  # refused in some containers
+        read_clock()  # refused in some containers
         file = os.memfd_create(_name(PROGRAM))
         try:
             os.truncate(file, 8 * (1 + 2 * _MANY))
@@ -103,7 +103,7 @@ def end(key: int, open_keys: Iterable[int]) -> None:
         with ErrorsOfCode(OSError, ImportError, ValueError):  # no descriptor, no memory, no module mmap
             _table = table = _Table({key, *open_keys})
     if table is not None and not table.ended_at(key) and (row := table.rows.get(key)):
-        row[END] = now()
+        row[END] = read_clock()
 
 
 def outwait(key: int) -> None:

@@ -1,7 +1,7 @@
 """Ask the garbage collector which objects refer to an object, level by level up to objects with a name.
 
 Each level takes one pass over all objects. The search itself also creates references: they are left out by id.
-An object needs no pass if modules alone refer to it: then the number of references is that of the names.
+An object that modules alone hold needs no pass: the object has a reference for each name, and no other.
 
 Long because each part of the search leaves out the references of all other parts.
 """
@@ -95,8 +95,8 @@ class Referrers:
             referrers = self._keep(_referrers(searched) if searched else [])
             if depth == 0 and self._counts:
                 self._count_unlisted(searched, referrers)
-            known = set(map(id, referrers))
-            namespaces = {id(names): names for dicts in named.values() for names in dicts if id(names) not in known}
+            ids = set(map(id, referrers))
+            namespaces = {id(names): names for dicts in named.values() for names in dicts if id(names) not in ids}
             referrers += namespaces.values()
             if depth == 0 and gc.get_freeze_count():  # the collector leaves out frozen objects
                 referrers += [vars(module) for _, module in imports.modules()]

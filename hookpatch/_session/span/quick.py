@@ -48,12 +48,12 @@ class QuickSession(SessionAgain):
         """
         if (new := _NOTHING if self._is_prepared else self._prepare()) is None:
             return False
-        now = time()  # a new object: no other entry has it
+        moment = time()  # a new object: no other entry has it
         # The frame is in no variable: a frame holding itself would keep an interrupted call alive.
-        if fast_path.setdefault(None, (_getframe(), self, entrance, now))[3] is not now:
+        if fast_path.setdefault(None, (_getframe(), self, entrance, moment))[3] is not moment:
             return False
         try:
-            is_open = self._put_values(entrance, now) or self._begin_with_notes(entrance, new)
+            is_open = self._put_values(entrance, moment) or self._begin_with_notes(entrance, new)
         except BaseException:
             self.finish(entrance)  # interrupted again: the entry stays, and the next look calls ``finish``
             del fast_path[None]
@@ -75,11 +75,11 @@ class QuickSession(SessionAgain):
 
     def _leave_again(self, entrance: object) -> bool:
         """Close a session opened on the fast path; return False if the session was touched since."""
-        now = time()  # as in ``_enter_again``
-        if fast_path.setdefault(None, (_getframe(), self, entrance, now))[3] is not now:
+        moment = time()  # as in ``_enter_again``
+        if fast_path.setdefault(None, (_getframe(), self, entrance, moment))[3] is not moment:
             return False
         try:
-            is_closed = self._take_values(entrance, now) or self._end_with_notes(entrance)
+            is_closed = self._take_values(entrance, moment) or self._end_with_notes(entrance)
         except BaseException:
             self.finish(entrance)
             del fast_path[None]
@@ -104,7 +104,7 @@ class QuickSession(SessionAgain):
 
     # --- without notes. Each in one function: calls of further functions would take a tenth of the time.
 
-    def _put_values(self, entrance: object, now: float) -> bool:
+    def _put_values(self, entrance: object, moment: float) -> bool:
         """Apply the patches as the last time; restore and return False if a patch may not fit. On the fast path."""
         quick: Any = self._quick  # of a prepared patch, the watch and ``alone`` are not None
         if not quick or any(_IN_THE_WAY) or LIBRARY in begun_names or self._state == "open":
@@ -139,12 +139,12 @@ class QuickSession(SessionAgain):
         for also in self._also:
             if not also.put():
                 return self._end_unwritten()
-        self._opened_at = now
+        self._opened_at = moment
         self._entrances[entrance] = None
         self._state = "open"
         return True
 
-    def _take_values(self, entrance: object, now: float) -> bool:
+    def _take_values(self, entrance: object, moment: float) -> bool:
         """Undo ``_put_values``; return False, with all patches applied, if one was touched since. On the fast path."""
         number = self._number
         # Whoever has taken a lock since, also for another entrance, or has imported a module, has written the notes. A
@@ -173,7 +173,7 @@ class QuickSession(SessionAgain):
             preparation.number = 0
         stand_down()
         del unwritten[number]
-        self._closed_at = now
+        self._closed_at = moment
         self._entrances.clear()
         self._is_fast, self._state = False, "closed"
         return True

@@ -189,7 +189,7 @@ def test_one_look_for_all_patches(make_module: Callable[[str, str], ModuleType],
 
 @pytest.mark.ends
 @pytest.mark.parametrize(
-    ("more", "place"),
+    ("lines", "place"),
     [
         ("", None),
         ("renamed, again = upper, upper", "holder:renamed"),
@@ -199,11 +199,11 @@ def test_one_look_for_all_patches(make_module: Callable[[str, str], ModuleType],
     ],
 )
 def test_callables_that_modules_alone_hold_need_no_look(
-    make_module: Callable[[str, str], ModuleType], monkeypatch: Any, more: str, place: str | None
+    make_module: Callable[[str, str], ModuleType], monkeypatch: Any, lines: str, place: str | None
 ) -> None:
     """Of the callables of a session; a further holder is found: then a callable has more references than names."""
     make_module("vendor", "upper, lower = 'a'.upper, 'a'.lower")
-    make_module("holder", f"from vendor import upper\n{more}")
+    make_module("holder", f"from vendor import upper\n{lines}")
     looks: list[int] = []
     look = gc.get_referrers
     monkeypatch.setattr(gc, "get_referrers", lambda *objects: looks.append(len(objects)) or look(*objects))
