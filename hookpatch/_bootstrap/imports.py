@@ -73,7 +73,10 @@ _parts: tuple[tuple[str, ...], frozenset[str], tuple[slice, ...], int] | None = 
 _MANY: Final = 8  # parts, from which on an index is faster
 _LONGEST: Final = 200  # letters of a name that are looked up in an index
 begun_names: Final[KeysView[str]] = sys.modules.keys()  # of all modules whose import has begun; faster than ``begun``
-module_of: Final[Callable[[str], ModuleType | None]] = sys.modules.get  # likewise
+module_of: Final[Callable[[str], ModuleType | None]] = (
+    sys.modules.get
+)  # likewise; ``stand_by`` looks whether these are still the modules
+_modules: Final = sys.modules
 unheard: Final[dict[Watch, None]] = {}  # watches of a missing module, until the first import is noticed
 announced_late: Final[set[tuple[int, str]]] = set()  # thread and module: at this moment, long after the import
 _holds: Final[dict[object, None]] = {}  # the holders that keep the finder in place
@@ -195,7 +198,7 @@ def stand_by() -> bool:
     ``stand_down`` removes the finder. Both are called on the fast path.
     """
     searched = sys.meta_path
-    if searched is not _finders:
+    if searched is not _finders or sys.modules is not _modules:
         return False
     if _Finder not in searched:
         searched.insert(0, _Finder)

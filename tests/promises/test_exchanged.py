@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import string
 import subprocess
 import sys
 from collections.abc import Callable
@@ -161,3 +162,14 @@ def test_a_session_has_patched_every_import(write_module: Callable[[str, str], P
         with hookpatch.active(hookpatch.wrap("shop:price", lambda *_: 8), children="local") as inner:
             assert [row.stale for row in inner.report()] == [("shop (a second copy of the module)",)]
             assert {row.stale for row in session.report()} == {()}
+
+
+def test_modules_in_another_dict(session: hookpatch.Session) -> None:
+    """The patch goes to the module of the present ``sys.modules``."""
+    with session:
+        pass
+    other = ModuleType("string")
+    vars(other)["digits"] = "other"
+    with mock.patch("sys.modules", {**sys.modules, "string": other}), session:
+        assert (other.digits, string.digits) == ("patched", "0123456789")
+    assert (other.digits, string.digits) == ("other", "0123456789")
