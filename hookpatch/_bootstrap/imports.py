@@ -73,10 +73,8 @@ _parts: tuple[tuple[str, ...], frozenset[str], tuple[slice, ...], int] | None = 
 _MANY: Final = 8  # parts, from which on an index is faster
 _LONGEST: Final = 200  # letters of a name that are looked up in an index
 begun_names: Final[KeysView[str]] = sys.modules.keys()  # of all modules whose import has begun; faster than ``begun``
-module_of: Final[Callable[[str], ModuleType | None]] = (
-    sys.modules.get
-)  # likewise; ``stand_by`` looks whether these are still the modules
-_modules: Final = sys.modules
+_modules: Final = sys.modules  # ``stand_by`` looks whether a program has put another dict in place
+module_of: Final[Callable[[str], ModuleType | None]] = _modules.get
 unheard: Final[dict[Watch, None]] = {}  # watches of a missing module, until the first import is noticed
 announced_late: Final[set[tuple[int, str]]] = set()  # thread and module: at this moment, long after the import
 _holds: Final[dict[object, None]] = {}  # the holders that keep the finder in place
