@@ -85,7 +85,7 @@ class Alone:
     def put_value(self) -> bool:
         """Put the value into the slot; change nothing and return False if the slot is not as before. On the fast path.
 
-        ``Site.note_layer`` notes the layer: in ``lay_again``, or if anybody looks before ``take_value``.
+        ``Site.note_layer`` notes the layer.
         """
         if self.names.get(self.name) is not self.own or (KNOWS_LAZY and lazy_places(self.name)):
             return False

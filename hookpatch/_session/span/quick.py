@@ -102,7 +102,7 @@ class QuickSession(SessionAgain):
         write_notes_now()
         return not _is_disturbed() and self._end(entrance)
 
-    # --- without notes. Each in one function: calls of further functions would take a tenth of the time.
+    # --- without notes; each in one function: calls, of ``Alone.put_value`` for example, would take a tenth of the time
 
     def _put_values(self, entrance: object, moment: float) -> bool:
         """Apply the patches as the last time; restore and return False if a patch may not fit. On the fast path."""
