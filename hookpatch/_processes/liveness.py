@@ -38,7 +38,7 @@ class _Table:
         import mmap  # most processes hand on no block after an end
 
         read_clock()  # refused in some containers
-        file = os.memfd_create(_name(PROGRAM))
+        file = os.memfd_create(_name(process()))
         try:
             os.truncate(file, 8 * (1 + 2 * _MANY))
             self._numbers: Final = memoryview(mmap.mmap(file, 0)).cast("Q")
@@ -115,11 +115,11 @@ def outwait(key: int) -> None:
         time.sleep(ticks / _PER_SECOND)
 
 
-def pass_on_end() -> None:
-    """Show the program about to replace this program that all blocks have ended."""
+def pass_on_end(process: str) -> None:
+    """Show the program about to replace this program that all blocks of a process, perhaps a parent, have ended."""
     global _passed_on
     if _IS_POSSIBLE and _passed_on is None:
-        _passed_on = os.memfd_create(_name(PROGRAM), 0)  # inherited
+        _passed_on = os.memfd_create(_name(process), 0)  # inherited
 
 
 def pass_on_nothing() -> None:
@@ -150,13 +150,13 @@ def ended(process: str, keys: Iterable[int], text: str) -> set[int]:
 
     For an interpreter made in this process: the blocks that have ended by now.
     """
-    pid, _, program = process.partition("-")
+    pid = process.partition("-")[0]
     keys = set(keys)
-    own = _table_of("self", program)
+    own = _table_of("self", process)
     if own is not None and not os.fstat(int(own)).st_size:  # passed on by this process, before the program was replaced
         os.close(int(own))
         return keys
-    file = own or _table_of(pid, program)
+    file = own or _table_of(pid, process)
     if file is None:
         return set()
     try:
@@ -175,13 +175,13 @@ def ended(process: str, keys: Iterable[int], text: str) -> set[int]:
 _NOW: Final = float("inf")  # later than each end
 
 
-def _name(program: str) -> str:
-    return f"hookpatch-{program}"
+def _name(process: str) -> str:
+    return f"hookpatch-{process}"  # not of the program alone: a fork may keep the parent's descriptor
 
 
-def _table_of(pid: str, program: str) -> str | None:
-    """Return the descriptor of a table in a process."""
-    folder, link = f"/proc/{pid}/fd", f"/memfd:{_name(program)} (deleted)"
+def _table_of(pid: str, process: str) -> str | None:
+    """Return the descriptor, in a process, of the table that a process has made."""
+    folder, link = f"/proc/{pid}/fd", f"/memfd:{_name(process)} (deleted)"
     with ErrorsOfCode(OSError):  # no process of the number, another user's process, or not Linux
         for file in os.listdir(folder):
             with ErrorsOfCode(OSError):

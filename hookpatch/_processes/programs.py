@@ -95,7 +95,7 @@ def check(launch: Launch, blocks: Sequence[OpenBlock], open_keys: Set[int]) -> N
     opener, handed = _keys(_environment.handed_on(launch.environment))
     for key in handed - open_keys if opener.endswith(liveness.PROGRAM) else ():
         if launch.event == EXEC:
-            liveness.pass_on_end()
+            liveness.pass_on_end(opener)
         liveness.outwait(key)
     for block, lost, is_meant in missing(launch, blocks):
         block.payload.warn()
