@@ -74,7 +74,7 @@ _MANY: Final = 8  # parts, from which on an index is faster
 _LONGEST: Final = 200  # letters of a name that are looked up in an index
 begun_names: Final[KeysView[str]] = sys.modules.keys()  # of all modules whose import has begun; faster than ``begun``
 _modules: Final = sys.modules  # ``stand_by`` looks whether a program has put another dict in place
-module_of: Final[Callable[[str], ModuleType | None]] = _modules.get
+begun_module: Final[Callable[[str], ModuleType | None]] = _modules.get
 unheard: Final[dict[Watch, None]] = {}  # watches of a missing module, until the first import is noticed
 announced_late: Final[set[tuple[int, str]]] = set()  # thread and module: at this moment, long after the import
 _holds: Final[dict[object, None]] = {}  # the holders that keep the finder in place
@@ -145,7 +145,7 @@ class Watch:
 
         ``end_again`` stops the callbacks. Both are called on the fast path.
         """
-        if module_of(self.module) is not module or self.module in executing or not stand_by():
+        if begun_module(self.module) is not module or self.module in executing or not stand_by():
             return False
         self.note_watch(arrival)
         return True

@@ -26,17 +26,7 @@ from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._processes import liveness, programs, starts
 from hookpatch._processes.liveness import END, read_clock
 from hookpatch._processes.payload import Item, NotCarried, OpenBlock, Payload, key_of, piece, unpacked
-from hookpatch._processes.starts import (
-    INTERPRETERS,
-    MODULES,
-    OF_PICKLED,
-    PICKLED,
-    PROGRAM,
-    ROOTS,
-    Launch,
-    Listener,
-    applied,
-)
+from hookpatch._processes.starts import INTERPRETERS, MODULES, PICKLED, PROGRAM, Launch, Listener
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.lifecycle import Policy
 from hookpatch._session.load import load, load_drift, switched_on
@@ -115,7 +105,7 @@ def carry_again(payload: Payload, number: int) -> bool:
     if block.variable and not environment.hand_on_first(block.variable):
         return False
     # Other patches are never begun without a lock.
-    if not applied and (begun_names.isdisjoint(ROOTS) or begun_names.isdisjoint(OF_PICKLED)):
+    if not starts.applied and (begun_names.isdisjoint(starts.ROOTS) or begun_names.isdisjoint(starts.OF_PICKLED)):
         return True
     return starts.update_again()
 
@@ -123,14 +113,14 @@ def carry_again(payload: Payload, number: int) -> bool:
 def carry_again_no_longer(number: int) -> bool:
     """Undo ``carry_again``, interrupted or not; return False if a lock is needed. On the fast path."""
     if (block := _open.get(number)) is None:
-        return not applied  # else an interrupt may have left these
-    if applied and not starts.may_end_again():
+        return not starts.applied  # else an interrupt may have left these
+    if len(_open) > 1 or (starts.applied and not starts.may_end_again()):
         return False
-    if len(_open) > 1 or (block.variable and not environment.hand_on_no_longer()):
+    if block.variable and not environment.hand_on_no_longer():
         return False
     liveness.end(block.key, ())
     del _open[number]
-    return not applied or starts.update_again()
+    return not starts.applied or starts.update_again()
 
 
 def _quick(payload: Payload) -> Quick | None:
@@ -142,11 +132,12 @@ def _quick(payload: Payload) -> Quick | None:
         return None
     key, variable = block.key, block.variable
     hand_on, hand_on_no_longer = environment.hand_on_first, environment.hand_on_no_longer
+    applied, roots, of_pickled = starts.applied, starts.ROOTS, starts.OF_PICKLED
 
     def put() -> bool:
         if _open or applied or liveness.rows.get(key) is not row:  # a fork has other rows
             return False
-        if not (begun_names.isdisjoint(ROOTS) or begun_names.isdisjoint(OF_PICKLED)) or not hand_on(variable):
+        if not (begun_names.isdisjoint(roots) or begun_names.isdisjoint(of_pickled)) or not hand_on(variable):
             return False
         row[END] = 0  # last, and the end first: a block without the variable has ended
         return True

@@ -102,7 +102,7 @@ def end(key: int, open_keys: Iterable[int]) -> None:
     if (table := _table) is None and _IS_POSSIBLE:
         with ErrorsOfCode(OSError, ImportError, ValueError):  # no descriptor, no memory, no module mmap
             _table = table = _Table({key, *open_keys})
-    if table is not None and not table.ended_at(key) and (row := table.rows.get(key)):
+    if table is not None and (row := table.rows.get(key)) and not row[END]:
         row[END] = read_clock()
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, final
 from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.patch import NOT_NEEDED, Patch
 from hookpatch._engine.site.layers.call_count import Tally
+from hookpatch._engine.slots.slot import COUNTS_REFERENCES
 
 State: TypeAlias = Literal[
     "waiting",
@@ -190,13 +191,9 @@ class Entry:
             self.ended_at = time()
 
 
-# Without the GIL, Python defers the count of references to functions.
-_COUNTS: Final = hasattr(sys, "getrefcount") and getattr(sys, "_is_gil_enabled", lambda: True)()
-
-
 def references(patch: Patch) -> int | None:
     """Return the number of references to a function given to ``replace``, without those of the patch itself."""
-    if patch.verb != "replace" or type(patch.change) is not FunctionType or not _COUNTS:
+    if patch.verb != "replace" or type(patch.change) is not FunctionType or not COUNTS_REFERENCES:
         return None
     alone = None if patch._prepared is None else patch._prepared.alone
     # The patch, and the argument of the question.

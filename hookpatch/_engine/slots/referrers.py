@@ -25,15 +25,13 @@ from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import AttributesInPlace, FunctionSlot
 from hookpatch._engine.slots.item import ItemSlot
 from hookpatch._engine.slots.originals import originals, patched_slots
-from hookpatch._engine.slots.slot import ABSENT, T, attributes_of
+from hookpatch._engine.slots.slot import ABSENT, COUNTS_REFERENCES, T, attributes_of
 
 HERE: Final = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 DEPTH: Final = 4  # levels between a holder and a name, as in m:REGISTRY['a'][0][1]
 _CROWD: Final = 500  # a level of more nameless holders is not followed upwards
 _MANY: Final = 100  # from this number of objects on, a loop over all references beats gc.get_referrers
 _STEP: Final = 64  # objects per step of the loop
-# Without the lock of the interpreter, Python counts some references late.
-_COUNTS: Final = hasattr(sys, "getrefcount") and getattr(sys, "_is_gil_enabled", lambda: True)()
 _OF_PYTHON: Final = 1_000 if sys.version_info[:2] == (3, 12) else 0  # Python 3.12 freezes some hundred by itself
 
 # Objects of the type system: no user gives them a name.
@@ -90,14 +88,7 @@ class Referrers:
         # An object's __dict__ is no step: Python makes the dict when it is first asked for, by this search for example.
         steps: dict[int, int] = dict.fromkeys(level, 0)
         for depth in range(2 * DEPTH):
-            named = self._keep(self._held_by_modules_alone(level, times) if depth == 0 else {})
-            searched = self._keep({number: level[number] for number in level if number not in named})
-            referrers = self._keep(_referrers(searched) if searched else [])
-            if depth == 0 and self._counts:
-                self._count_unlisted(searched, referrers)
-            ids = set(map(id, referrers))
-            namespaces = {id(names): names for dicts in named.values() for names in dicts if id(names) not in ids}
-            referrers += namespaces.values()
+            referrers = self._keep(_referrers(level) if depth else self._first_referrers(level, times))
             if depth == 0 and gc.get_freeze_count():  # the collector leaves out frozen objects
                 referrers += [vars(module) for _, module in imports.modules()]
                 referrers += [gc.get_referents(vars(cls))[0] for cls in classes()]
@@ -126,14 +117,25 @@ class Referrers:
             if not level or len(level) > _CROWD:
                 break
 
+    def _first_referrers(self, level: dict[int, Any], times: Counter[int]) -> list[Any]:
+        """Return the referrers of the sought objects; for objects that modules alone hold, without a pass."""
+        named = self._keep(self._held_by_modules_alone(level, times))
+        others = self._keep({number: level[number] for number in level if number not in named})
+        referrers = self._keep(_referrers(others) if others else [])
+        if self._counts:
+            self._count_unlisted(others, referrers)
+        ids = set(map(id, referrers))
+        namespaces = {id(names): names for dicts in named.values() for names in dicts if id(names) not in ids}
+        return [*referrers, *namespaces.values()]
+
     def _held_by_modules_alone(self, level: dict[int, Any], times: Counter[int]) -> dict[int, list[Any]]:
         """Return, by id, the objects to which only modules refer, with the module's dict for each name.
 
         ``times``: how often an object is sought, and so is in two lists of this search, beside ``level``.
         """
-        if not _COUNTS:
+        if not COUNTS_REFERENCES:
             return {}
-        named = _named(level, {id(vars(module)): vars(module) for module in self._modules.values()}.values())
+        named = _named(level, [vars(self._modules[name]) for name in self._names.values()])
         return {
             number: dicts
             for number, dicts in named.items()

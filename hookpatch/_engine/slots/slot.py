@@ -5,6 +5,7 @@ Reading a slot has no side effect: no property runs, no defaultdict makes an ent
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, final
@@ -32,6 +33,9 @@ _flags: Final[Callable[[Any], int]] = type.__dict__["__flags__"].__get__
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # of CPython's Py_TPFLAGS_HEAPTYPE and Py_TPFLAGS_IMMUTABLETYPE
 _ABSTRACT = 1 << 20  # Py_TPFLAGS_IS_ABSTRACT
 _own: Final[Callable[[type], Mapping[str, Any]]] = type.__dict__["__dict__"].__get__
+
+# Without the GIL, Python defers the count of references to functions.
+COUNTS_REFERENCES: Final = hasattr(sys, "getrefcount") and getattr(sys, "_is_gil_enabled", lambda: True)()
 
 # Descriptors of values that an object stores itself: of __slots__, or of the interpreter such as __defaults__.
 KEPT: Final = (MemberDescriptorType, GetSetDescriptorType)

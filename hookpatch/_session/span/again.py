@@ -42,8 +42,6 @@ class SessionAgain(OpeningSession):
     def _begin(self, entrance: object, heard: Sequence[Site] = ()) -> bool:
         if (listed := self._listed) is None:
             self._listed = listed = ref(self, note_dead), self._undos, self._also, self._requests
-        elif self._write_notes is None and self._is_listed:  # the second time
-            self._write_notes = partial(_write_notes, listed)
         self._number = number = next(numbers)
         self._state, self._is_fast, self._written = "opening", True, None  # in this order, for ``finish``
         place = 0
@@ -62,16 +60,16 @@ class SessionAgain(OpeningSession):
         self._opened_at = time()
         self._entrances[entrance] = None
         self._state = "open"
-        if self._is_prepared and self._write_notes is not None and not self._quick:
+        if self._is_prepared and self._is_listed and not self._quick:  # the second time, or anything has changed
+            self._write_notes = partial(_write_notes, listed)  # first: ``_put_values`` relies on it
             self._quick = self._get_ready()
         return True
 
     def _get_ready(self) -> Sequence[tuple[Prepared, Requested]]:
-        """Return what the next block may apply without notes; nothing if a part has to write notes."""
-        if not all(also.get_ready() for also in self._also):
-            return ()
+        """Return what the next block may apply without notes; nothing if a part or a patch has to write notes."""
         pairs = [(prepared(request.patch), request) for request in self._requests]
-        return [(preparation, request) for preparation, request in pairs if preparation is not None]
+        ready = [(preparation, request) for preparation, request in pairs if preparation is not None]
+        return ready if len(ready) == len(pairs) and all(also.get_ready() for also in self._also) else ()
 
     def _end(self, entrance: object) -> bool:
         """Restore the patches; change nothing and return False if the session was touched since."""

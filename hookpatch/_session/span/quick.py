@@ -13,9 +13,9 @@ from typing import Any, Final
 from hookpatch._bootstrap import environment, interrupts
 from hookpatch._bootstrap.imports import (
     announced_late,
+    begun_module,
     begun_names,
     executing,
-    module_of,
     stand_by,
     stand_down,
     unheard,
@@ -46,7 +46,7 @@ class QuickSession(SessionAgain):
 
         No lock is taken, no lifecycle and no entry is made: ``make_entries`` makes both on demand.
         """
-        if (new := _NOTHING if self._is_prepared else self._prepare()) is None:
+        if (new := () if self._is_prepared else self._prepare()) is None:
             return False
         moment = time()  # a new object: no other entry has it
         # The frame is in no variable: a frame holding itself would keep an interrupted call alive.
@@ -61,7 +61,7 @@ class QuickSession(SessionAgain):
         del fast_path[None]
         return is_open
 
-    def _prepare(self) -> Sequence[tuple[Patch, Prepared]] | None:
+    def _prepare(self) -> list[tuple[Patch, Prepared]] | None:
         """Return the patches prepared now; None if the session, or a patch, needs a lock."""
         if self._state == "open" or not self._is_simple or self._errors:
             return None
@@ -123,7 +123,7 @@ class QuickSession(SessionAgain):
             alone = preparation.alone
             if preparation.site.last_facts is not alone.facts:
                 return self._end_unwritten()
-            if module_of(preparation.watch.module) is not preparation.module:
+            if begun_module(preparation.watch.module) is not preparation.module:
                 return self._end_unwritten()
             if preparation.class_ is not None and not preparation.is_of_its_class():
                 return self._end_unwritten()
@@ -159,10 +159,11 @@ class QuickSession(SessionAgain):
         quick: Any = self._quick
         for preparation, _ in quick:
             alone = preparation.alone
-            if alone.names.get(alone.name) is not alone.value or alone.function.__code__ is not alone.code:
-                self._state = "open"
-                return False
-            if alone.cell is not None and getrefcount(alone.value) != alone.references + 1:  # the slot is the one more
+            if (
+                alone.names.get(alone.name) is not alone.value
+                or alone.function.__code__ is not alone.code
+                or (alone.cell is not None and getrefcount(alone.value) != alone.references + 1)  # and the slot's
+            ):
                 self._state = "open"
                 return False
         for preparation, _ in quick:
@@ -186,7 +187,6 @@ def _is_disturbed() -> bool:
     return MODULE in begun_names and are_several()  # an interpreter made inside a block keeps the patches
 
 
-_NOTHING: Final[Sequence[tuple[Patch, Prepared]]] = ()
 _DISTURBING_AT_END: Final = operations, postponed, dead, listeners, hosts, hearers
 _DISTURBING: Final = operations, held, postponed, dead, covered, waiting, listeners, hosts, unheard, announced_late
 _IN_THE_WAY: Final = *_DISTURBING, hearers, unwritten, reading, executing

@@ -70,7 +70,7 @@ class SessionState:
         self._listed: Listed | None = None  # made on the fast path, and used again
         # What a block applies without notes; empty if a block has to write notes.
         self._quick: Sequence[tuple[Prepared, Requested]] = ()
-        self._write_notes: Callable[[int], object] | None = None  # made with ``_listed``
+        self._write_notes: Callable[[int], object] | None = None  # made with ``_quick``
         self._errors: Final[list[Exception]] = []
         self._rules: Sequence[Rule] = ()  # of the last opening
 
