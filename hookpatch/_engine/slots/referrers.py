@@ -79,6 +79,7 @@ class Referrers:
         self._own_ids.add(id(self._referrers))
         self.unlisted: Final[dict[int, int]] = {}  # by id, the references that the collector does not list
         self._inside: Final[set[int]] = set()  # ids of objects that a part of hookpatch holds
+        self._closures: Final[dict[int, list[Any]]] = {}  # by the id of a tuple, the other tuples with the same cell
         self._entries = self._keep(entries_beneath())
         self._own_ids |= {id(slots) for slots in self._entries.values()}
         times = self._keep(Counter(map(id, referents)))
@@ -107,7 +108,8 @@ class Referrers:
                 holders = self._referrers.get(number, ())
                 if depth and any(map(self._is_named, holders)):  # one name is enough
                     continue
-                for holder in (*holders, *(slot.owner for slot in self._entries.get(number, ()))):
+                further_holders = self._without_closures(level[number], holders)
+                for holder in (*further_holders, *(slot.owner for slot in self._entries.get(number, ()))):
                     is_attributes = type(level[number]) is dict and attributes_of(holder) is level[number]
                     further = steps[number] + (not is_attributes)
                     if further < DEPTH and id(holder) not in self._referrers and not self._has_name(holder):
@@ -116,6 +118,21 @@ class Referrers:
             level = upwards
             if not level or len(level) > _CROWD:
                 break
+
+    def _without_closures(self, outer: Any, holders: Sequence[Any]) -> Sequence[Any]:
+        """Return the holders to look at next, of a cell one closure: a pass for many objects takes longer.
+
+        One function names a cell. A tuple that is no closure is followed by the other tuples with the cell.
+        """
+        if type(outer) is types.CellType and len(holders) > 1 and all(type(holder) is tuple for holder in holders):
+            if id(holders[0]) not in self._closures:
+                self._closures[id(holders[0])] = self._keep([])
+            self._closures[id(holders[0])] += holders[1:]
+            return self._keep(holders[:1])
+        is_closure = any(type(holder) is FunctionType and holder.__closure__ is outer for holder in holders)
+        if id(outer) in self._closures and not is_closure:
+            return self._keep([*holders, *self._closures[id(outer)]])
+        return holders
 
     def _first_referrers(self, level: dict[int, Any], times: Counter[int]) -> list[Any]:
         """Return the referrers of the sought objects; for objects that modules alone hold, without a pass."""

@@ -215,6 +215,23 @@ def test_callables_that_modules_alone_hold_need_no_look(
     assert {"holder:upper", place} <= {*places, None}
 
 
+@pytest.mark.ends
+@pytest.mark.parametrize("other", ["function()", "[(cell,)]", "FunctionType(code, {}, None, (cell,), (CellType(1),))"])
+@pytest.mark.parametrize("made", ["function(), {}", "{}, function()"])
+def test_a_cell_in_several_tuples(make_module: Callable[[str, str], ModuleType], made: str, other: str) -> None:
+    """The first tuple is looked for, and if it is no closure, the other ones. The collector's order is its own."""
+    make_module("vendor", "upper = 'a'.upper")
+    lines = ["from types import CellType, FunctionType", "from vendor import upper", "def outer(held):"]
+    lines += ["    def inside(): return held", "    return inside", "code = outer(0).__code__", "def make(cell):"]
+    lines += ["    function = lambda: FunctionType(code, globals(), None, None, (cell,))"]
+    lines += [f"    return {made.format(other)}", "made = make(CellType(upper))"]
+    holder = make_module("holder", "\n".join(lines))
+    with hookpatch.active(hookpatch.wrap("vendor:upper", marked, reach="everywhere")) as session:
+        assert "the closure variable 'held' of holder:outer.<locals>.inside" in [row.place for row in session.report()]
+        held = [function() for function in holder.made if callable(function)]
+        assert {value() for value in held if value != 1} == {("patched", "A")}
+
+
 AFTER_ASYNCIO: Final = """
 import asyncio, resource, sys, types, hookpatch
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
