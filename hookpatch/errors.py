@@ -8,11 +8,13 @@ Long because it is the public list of all errors and warnings, to be read from t
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
-from typing import Any, Final
 
-importer: Callable[[str], Any] = import_module  # replaced at start-up by ``imports.fetch_ours``, see there
+TYPE_CHECKING = False  # no typing and importlib here: a process may read this file for one line at the end
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any, Final
+
+importer: Callable[[str], Any] = __import__  # replaced at start-up by ``imports.fetch_ours``, see there
 
 
 def _suggest(word: str, candidates: Iterable[str], least: float = 0.6, within: str = "") -> str:

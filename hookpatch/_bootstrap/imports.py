@@ -28,6 +28,7 @@ from hookpatch._bootstrap.interrupts import (
     end,
     finish_interrupted,
     is_interrupt,
+    unwritten,
     write_notes,
 )
 
@@ -63,6 +64,7 @@ _watches: Final[dict[str, dict[Watch, None]]] = {}
 _again: Final[dict[Watch, None]] = {}  # the watches of ``begin_again``. GIL: as ``_watches``
 _listeners: Final[dict[str, dict[Watch, None]]] = {}  # likewise: watches that do not bring the finder in place
 _globs: tuple[str, ...] = ()  # the watched patterns of names, beside ANY
+_has_globs = False  # True with a watch of a pattern or of ANY: one look for each import of the program
 # By the package that a pattern names, the longest part of each pattern without ``*``.
 _packages: dict[str, tuple[str, ...]] = {}
 # Of the patterns that name no package: a whole word between dots, else the beginning, the end, or the longest part.
@@ -130,15 +132,16 @@ class Watch:
     def cancel(self) -> None:
         """Stop the callbacks; a second call does nothing."""
         self._arrival = None
-        with _lock:
-            watches = _watches.get(self.module, {})
-            watches.pop(self, None)
-            _again.pop(self, None)
-            if not watches:
-                _watches.pop(self.module, None)
-            _index_globs(self.module)
-            unheard.pop(self, None)
-            _place_finder()
+        unheard.pop(self, None)
+        _again.pop(self, None)
+        watches = _watches.get(self.module, {})
+        watches.pop(self, None)
+        if not watches:  # the last watch of the module; a watch that another thread adds now is seen under the lock
+            with _lock:
+                if not _watches.get(self.module, True):
+                    _watches.pop(self.module, None)
+                _index_globs(self.module)
+                _place_finder()
 
     def begin_again(self, module: ModuleType, arrival: Arrival) -> bool:
         """Start the callbacks of a cancelled watch; return False if the name has another module now.
@@ -582,7 +585,7 @@ def _note(watch: Watch) -> None:
 
 def _index_globs(module: str) -> None:
     """Note the watched patterns, after a change of a pattern's watches: an unrelated import compares no pattern."""
-    global _globs, _packages, _words, _heads, _tails, _parts
+    global _globs, _has_globs, _packages, _words, _heads, _tails, _parts
     if "*" not in module:
         return
     packages: dict[str, tuple[str, ...]] = {}
@@ -603,7 +606,7 @@ def _index_globs(module: str) -> None:
             middles.add(longest)
     _packages, _words, _heads, _tails = packages, frozenset(words), tuple(heads), tuple(tails)
     _parts = _indexed(tuple(middles)) if middles else None  # one object: another thread reads at any moment
-    _globs = globs
+    _globs, _has_globs = globs, ANY in _watches or bool(globs)
 
 
 def _indexed(parts: tuple[str, ...]) -> tuple[tuple[str, ...], frozenset[str], tuple[slice, ...], int]:
@@ -757,13 +760,13 @@ class _Finder:
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        write_notes()
+        if unwritten:
+            write_notes()
         if (
             name not in _watches
             and not (_again and _of_name(name))
             and name not in _listeners
-            and ANY not in _watches
-            and not (_globs and _of_globs(name))
+            and not (_has_globs and (ANY in _watches or _of_globs(name)))
             # A finder before ours may have imported a watched module: announced before the next module is executed.
             # Checked for modules outside of packages alone, since each import of the program comes through here.
             and (

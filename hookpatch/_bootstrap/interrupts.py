@@ -186,15 +186,16 @@ def is_interrupt(error: BaseException) -> bool:
     if isinstance(error, RecursionError) and _has_met_a_deep_stack(error):
         return True
     frames = [*_frames_of(error)]
-    codes = handler_codes()
-    is_called = any(frame.f_code in codes or _is_called_by_python(frame) for frame, _ in frames)
+    foreign = [frame for frame, _ in frames if _package(frame) != _OURS]
+    codes = handler_codes() if foreign else ()
+    is_called = any(frame.f_code in codes or _is_called_by_python(frame) for frame in foreign)
     return is_called or _is_of_another_thread(error, frames)
 
 
 def _is_called_by_python(frame: FrameType) -> bool:
     """Return True for a function that Python has called between two instructions, with the frame or code there."""
     code, caller = frame.f_code, frame.f_back
-    if caller is None or _package(frame) == _OURS:
+    if caller is None:
         return False
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & _TAKES_MORE)]
     arguments = [frame.f_locals.get(name) for name in names]
@@ -260,9 +261,9 @@ class ErrorsOfCode:
 
 def handler_codes() -> list[CodeType]:
     """Return the code of each signal handler of this process."""
-    import signal  # after an error alone
+    from _signal import NSIG, getsignal  # type: ignore[import-not-found]  # signal makes enums, sixty times as slow
 
-    handlers: list[Any] = [signal.getsignal(number) for number in signal.valid_signals()]
+    handlers: list[Any] = [getsignal(number) for number in range(1, NSIG)]
     codes = (getattr(getattr(handler, "__func__", handler), "__code__", None) for handler in handlers)
     return [*filter(None, codes)]
 
@@ -392,7 +393,9 @@ class Turn:
 
     def release_for(self, frame: FrameType) -> None:
         """Release the lock if this frame has taken the lock."""
-        last = self._holder()
+        last = self._last
+        if last.frame is not frame:
+            last = self._holder()
         if last.frame is frame:
             last.end()
 

@@ -341,6 +341,19 @@ def test_nothing_of_a_plugin_is_imported_before_what_it_waits_for(waiting: Envir
     assert (completed.stdout, completed.stderr) == (f"{ours}\nVENDOR! __main__\nTrue\n", "")
 
 
+def test_a_process_without_what_a_plugin_waits_for_imports_nothing_else(waiting: Environment) -> None:
+    """From the start to the line at the end; folders and entry points that are not there are no errors to look at."""
+    starts = [
+        waiting.run("-X", "importtime", "-c", "pass", HOOKPATCH_PLUGINS=plugins).stderr for plugins in ("", "loud")
+    ]
+    bare, patched = ({line.rpartition("|")[2].strip() for line in start.splitlines()[1:]} for start in starts)
+    assert "was never applied: the program did not import vendor" in starts[1]
+    files = ("environment", "imports", "installed", "interrupts", "program", "selection", "stderr")
+    ours = {"hookpatch", "hookpatch._startup", "hookpatch._bootstrap", "hookpatch.errors"}
+    ours |= {f"hookpatch._bootstrap.{file}" for file in files}
+    assert {name for name in patched - bare if " " not in name} == {*ours, "__future__", "atexit"}
+
+
 @pytest.mark.parametrize(
     ("way", "output", "plugins"),
     [
