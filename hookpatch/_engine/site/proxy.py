@@ -107,7 +107,7 @@ class Proxy(wrapt.FunctionWrapper[Any, Any]):
         self._self_layers = tuple(layers)  # read by why()
         outermost: Wrapper = pass_through
         calls: list[Wrapper] = []  # the innermost first
-        among = Among(layers) if any(layer.depends_on_outer for layer in layers) else None
+        among = Among(layers) if layers and any(layer.depends_on_outer for layer in layers) else None
         for place, layer in reversed(list(enumerate(layers))):
             calls.append(layer.between(among, place))
             outermost = _around(outermost, layer, calls[-1])

@@ -235,7 +235,7 @@ def keep_pointed(
         if not remaining.issuperset(stand_in.layers):
             stand_in.point([layer for layer in stand_in.layers if layer in remaining])
     given = {number for layer in layers for number in layer.value_ids}
-    kept = [stand_in for stand_in in stand_ins if stand_in.layers or id(inner(stand_in.base)) in given]
+    kept = [each for each in stand_ins if each.layers or id(inner(each.base)) in given] if layers else []
     if retired:
         retired = reuse({*stand_ins}.difference(kept), retired)
     came = [stand_in for stand_in in kept if ref(stand_in) not in retired]

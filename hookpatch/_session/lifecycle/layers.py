@@ -195,7 +195,7 @@ class LayersLifecycle(Lifecycle):
         """Return the layers, first of the target: in the module of ``sys.modules``, else in the last one imported."""
         placed = [*self._placed.values()]
         placed.reverse()
-        return sorted(placed, key=_rank)
+        return sorted(placed, key=_rank) if len(placed) > 1 else placed
 
     def forget(self) -> None:
         """Forget the restored layers."""
