@@ -105,9 +105,7 @@ def carry_again(payload: Payload, number: int) -> bool:
     if block.variable and not environment.hand_on_first(block.variable):
         return False
     # Other patches are never begun without a lock.
-    if not starts.applied and (begun_names.isdisjoint(starts.ROOTS) or begun_names.isdisjoint(starts.OF_PICKLED)):
-        return True
-    return starts.update_again()
+    return starts.update_again() if starts.applied or _pickles() else True
 
 
 def carry_again_no_longer(number: int) -> bool:
@@ -123,8 +121,15 @@ def carry_again_no_longer(number: int) -> bool:
     return not starts.applied or starts.update_again()
 
 
+def _pickles() -> bool:
+    """Return True if the place of the pickling of processes has to be patched in a block: it is imported."""
+    return not (begun_names.isdisjoint(starts.ROOTS) or begun_names.isdisjoint(starts.OF_PICKLED))
+
+
 def _quick(payload: Payload) -> Quick | None:
     """Return the functions that carry the last block again without notes; None if the block needs notes."""
+    if _pickles():
+        return None
     block: Any = payload.block
     if block is None or block.process != liveness.pid or (row := liveness.rows.get(block.key)) is None:
         return None
@@ -132,12 +137,12 @@ def _quick(payload: Payload) -> Quick | None:
         return None
     key, variable = block.key, block.variable
     hand_on, hand_on_no_longer = environment.hand_on_first, environment.hand_on_no_longer
-    applied, roots, of_pickled = starts.applied, starts.ROOTS, starts.OF_PICKLED
+    applied, roots = starts.applied, starts.ROOTS
 
     def put() -> bool:
         if _open or applied or liveness.rows.get(key) is not row:  # a fork has other rows
             return False
-        if not (begun_names.isdisjoint(roots) or begun_names.isdisjoint(of_pickled)) or not hand_on(variable):
+        if (not begun_names.isdisjoint(roots) and _pickles()) or not hand_on(variable):
             return False
         row[END] = 0  # last, and the end first: a block without the variable has ended
         return True

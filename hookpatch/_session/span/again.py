@@ -67,9 +67,11 @@ class SessionAgain(OpeningSession):
 
     def _get_ready(self) -> Sequence[tuple[Prepared, Requested]]:
         """Return what the next block may apply without notes; nothing if a part or a patch has to write notes."""
+        if not all(also.get_ready() for also in self._also):
+            return ()
         pairs = [(prepared(request.patch), request) for request in self._requests]
         ready = [(preparation, request) for preparation, request in pairs if preparation is not None]
-        return ready if len(ready) == len(pairs) and all(also.get_ready() for also in self._also) else ()
+        return ready if len(ready) == len(pairs) else ()
 
     def _end(self, entrance: object) -> bool:
         """Restore the patches; change nothing and return False if the session was touched since."""
