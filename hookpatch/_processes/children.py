@@ -142,7 +142,7 @@ def _quick(payload: Payload) -> Quick | None:
     def put() -> bool:
         if _open or applied or liveness.rows.get(key) is not row:  # a fork has other rows
             return False
-        if (not begun_names.isdisjoint(roots) and _pickles()) or not hand_on(variable):
+        if (not begun_names.isdisjoint(roots) and _pickles()) or not hand_on(variable):  # mostly without the call
             return False
         row[END] = 0  # last, and the end first: a block without the variable has ended
         return True

@@ -108,8 +108,8 @@ class Referrers:
                 holders = self._referrers.get(number, ())
                 if depth and any(map(self._is_named, holders)):  # one name is enough
                     continue
-                further_holders = self._without_closures(level[number], holders)
-                for holder in (*further_holders, *(slot.owner for slot in self._entries.get(number, ()))):
+                followed = self._holders_to_follow(level[number], holders)
+                for holder in (*followed, *(slot.owner for slot in self._entries.get(number, ()))):
                     is_attributes = type(level[number]) is dict and attributes_of(holder) is level[number]
                     further = steps[number] + (not is_attributes)
                     if further < DEPTH and id(holder) not in self._referrers and not self._has_name(holder):
@@ -119,8 +119,8 @@ class Referrers:
             if not level or len(level) > _CROWD:
                 break
 
-    def _without_closures(self, outer: Any, holders: Sequence[Any]) -> Sequence[Any]:
-        """Return the holders to look at next, of a cell one closure: a pass for many objects takes longer.
+    def _holders_to_follow(self, outer: Any, holders: Sequence[Any]) -> Sequence[Any]:
+        """Return the holders whose own holders are looked for; of a cell one closure: more objects make a pass slower.
 
         One function names a cell. A tuple that is no closure is followed by the other tuples with the cell.
         """
@@ -129,10 +129,10 @@ class Referrers:
                 self._closures[id(holders[0])] = self._keep([])
             self._closures[id(holders[0])] += holders[1:]
             return self._keep(holders[:1])
+        if id(outer) not in self._closures:
+            return holders
         is_closure = any(type(holder) is FunctionType and holder.__closure__ is outer for holder in holders)
-        if id(outer) in self._closures and not is_closure:
-            return self._keep([*holders, *self._closures[id(outer)]])
-        return holders
+        return holders if is_closure else self._keep([*holders, *self._closures[id(outer)]])
 
     def _first_referrers(self, level: dict[int, Any], times: Counter[int]) -> list[Any]:
         """Return the referrers of the sought objects; for objects that modules alone hold, without a pass."""
