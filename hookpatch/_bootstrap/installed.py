@@ -22,7 +22,6 @@ GROUP: Final = "hookpatch"
 WAITS_FOR: Final = "hookpatch.waits_for"
 RUN_OPTIONS: Final = "hookpatch.run_options"
 LEFT: Final = "~"
-_MOST: Final = 2**20  # letters of a file: a device has no end
 
 
 class Installed:
@@ -180,16 +179,16 @@ def _declared(folders: list[str]) -> Iterator[tuple[str, str, dict[str, dict[str
                 distributions.add(distribution)
                 # An interrupted installation leaves two folders. The newer folder belongs to the installed modules.
                 name = entries[0] if len(entries) == 1 else max(entries, key=lambda name: _changed(f"{folder}/{name}"))
-                version = os.path.splitext(name)[0].partition("-")[2].partition("-")[0]
-                yield distribution, version, _entry_points(os.path.join(folder, name))
+                version = name.rpartition(".")[0].partition("-")[2].partition("-")[0]
+                yield distribution, version, _entry_points(f"{folder}/{name}/entry_points.txt")
 
 
 def distributions_in(folder: str) -> dict[str, list[str]]:
     """Return the dist-info folders in a folder by distribution: more than one after an interrupted installation."""
     dist_infos: dict[str, list[str]] = {}
     for name in _names_in(folder):
-        stem, kind = os.path.splitext(name)
-        if kind in (".dist-info", ".egg-info") and not name.startswith(LEFT):
+        stem, _, kind = name.rpartition(".")  # a third of the time of splitext; a folder has a thousand names
+        if kind in ("dist-info", "egg-info") and stem and not name.startswith(LEFT):
             dist_infos.setdefault(normalise(stem.partition("-")[0]), []).append(name)
     return dist_infos
 
@@ -205,19 +204,14 @@ def _names_in(folder: str) -> list[str]:
     return []
 
 
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file for ``open``; a pipe is empty, and nothing waits for its writer."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
-def _entry_points(folder: str) -> dict[str, dict[str, str]]:
-    """Return the entry points of a distribution: by group, and within a group by name."""
+def _entry_points(path: str) -> dict[str, dict[str, str]]:
+    """Return the entry points in a distribution's file: by group, and within a group by name."""
     groups: dict[str, dict[str, str]] = {}
-    path, text = os.path.join(folder, "entry_points.txt"), ""
+    text = ""
     if not os.access(path, os.R_OK):  # most distributions: an error and its look take ten times as long
         return groups
-    with ErrorsOfCode(OSError), open(path, encoding="utf-8", errors="replace", opener=_open_without_waiting) as file:
-        text = file.read(_MOST)
+    with ErrorsOfCode(OSError):
+        text = _text_of(path)
     group: dict[str, str] = {}
     for line in map(str.strip, text.splitlines() if GROUP in text else ()):
         if line.startswith("["):
@@ -226,3 +220,12 @@ def _entry_points(folder: str) -> dict[str, dict[str, str]]:
             name, _, module = line.partition("=")
             group[name.strip()] = module.partition("[")[0].strip()
     return groups
+
+
+def _text_of(path: str) -> str:
+    """Return the text of a file. A pipe or a device has no size: it is empty, and nothing waits for its writer."""
+    file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    try:
+        return os.read(file, os.fstat(file).st_size).decode(errors="replace")  # a third of the time of ``open``
+    finally:
+        os.close(file)

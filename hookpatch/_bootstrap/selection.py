@@ -51,7 +51,9 @@ class Selection:
 def normalise(name: str) -> str:
     """Return the form in which two names are compared (PEP 503): lower case, one ``-`` for each run of ``-_.``."""
     dashed = name.lower().replace("_", "-").replace(".", "-")
-    return "-".join(part for part in dashed.split("-") if part)
+    while "--" in dashed:
+        dashed = dashed.replace("--", "-")
+    return dashed.strip("-")
 
 
 class PluginName:

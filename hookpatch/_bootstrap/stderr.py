@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 EXIT_STATUS: Final = 78  # EX_CONFIG of sysexits.h: a requested patch cannot be applied
 INTERRUPTED: Final = 130  # Ctrl-C, as in shells
+_SHORT: Final = 1_000  # characters of a line that is not cut
 CALLS_STATUS: Final = 70  # EX_SOFTWARE: an applied patch was called less often than required
 
 
@@ -26,16 +27,10 @@ def write_line(*messages: object, kind: Literal["", "error", "warning"] = "", sp
     """Write a line for each message, after a name and a kind; nothing without a stderr that takes text."""
     start = f"{speaker}: {kind}: " if kind else f"{speaker}: "
     if messages and sys.stderr is not None:
-        printable: Callable[[str], str]
-        try:
-            from hookpatch.errors import one_line  # here: most processes write no message
-        except (ImportError, OSError, RecursionError) as error:  # files or the path are used up
-            if is_interrupt(error):
-                raise
-            printable = ascii
-        else:
-            printable = one_line
-        text = "".join(f"{start}{printable(str(message))}\n" for message in messages)
+        lines = [str(message) for message in messages]
+        if not all(line.isprintable() and len(line) < _SHORT for line in lines):
+            lines = [*map(_escape(), lines)]
+        text = "".join(f"{start}{line}\n" for line in lines)
         try:
             _write(text)
         except UnicodeEncodeError:  # of a file that the program has put in the place of stderr
@@ -43,6 +38,17 @@ def write_line(*messages: object, kind: Literal["", "error", "warning"] = "", sp
         except (OSError, ValueError) as error:  # a full disk, a closed pipe or file
             if is_interrupt(error):
                 raise
+
+
+def _escape() -> Callable[[str], str]:
+    """Return what escapes a line. Imported for the few lines that need it: most processes write none, or a plain one."""
+    try:
+        from hookpatch.errors import one_line
+    except (ImportError, OSError, RecursionError) as error:  # files or the path are used up
+        if is_interrupt(error):
+            raise
+        return ascii
+    return one_line
 
 
 def _write(text: str) -> None:
