@@ -62,7 +62,7 @@ _lock: Final = Turn()  # held for a change of the watches; no foreign code but f
 # By module, in order. GIL: read without the lock, in a single operation or from a copy made in a single operation.
 _watches: Final[dict[str, dict[Watch, None]]] = {}
 _again: Final[dict[Watch, None]] = {}  # the watches of ``begin_again``. GIL: as ``_watches``
-_listeners: Final[dict[str, dict[Watch, None]]] = {}  # likewise: watches that do not bring the finder in place
+_placing: Final[dict[Watch, None]] = {}  # those in ``_watches`` that bring the finder in place: all but listeners
 _globs: tuple[str, ...] = ()  # the watched patterns of names, beside ANY
 _has_globs = False  # True with a watch of a pattern or of ANY: one look for each import of the program
 # By the package that a pattern names, the longest part of each pattern without ``*``.
@@ -134,9 +134,11 @@ class Watch:
         self._arrival = None
         unheard.pop(self, None)
         _again.pop(self, None)
+        _placing.pop(self, None)
         watches = _watches.get(self.module, {})
         watches.pop(self, None)
-        if not watches:  # the last watch of the module; a watch that another thread adds now is seen under the lock
+        # The last watch of the module, or of all. A watch that another thread adds now is seen under the lock.
+        if not watches or not _placing:
             with _lock:
                 if not _watches.get(self.module, True):
                     _watches.pop(self.module, None)
@@ -208,7 +210,7 @@ def stand_by() -> bool:
 
 def stand_down() -> None:
     """Remove the finder, unless watches or holds need the finder."""
-    if _again or _watches or _holds:
+    if _again or _placing or _holds:
         return
     searched = sys.meta_path
     if searched is _finders and not _former and _Finder in searched[:1]:
@@ -257,7 +259,7 @@ def watch(module: str, arrival: Arrival) -> Watch:
 
 def listen(module: str, arrival: Arrival) -> None:
     """Call ``arrival(module)`` after each execution of a module, as long as other watches keep the finder in place."""
-    _listeners.setdefault(module, {})[Watch(module, arrival)] = None
+    _watches.setdefault(module, {})[Watch(module, arrival)] = None
 
 
 def afterwards(act: Callable[[], object]) -> None:
@@ -397,7 +399,7 @@ def notify_late() -> None:
 
 def _notify_late() -> None:
     write_notes()
-    is_needed = bool(_watches or _again or _holds)
+    is_needed = bool(_placing or _again or _holds)
     if (_Finder in sys.meta_path) != is_needed or (_former and not is_needed):  # foreign code has exchanged the list
         with _lock:
             _place_finder()
@@ -561,8 +563,7 @@ def count() -> int:
 def pending() -> list[Watch]:
     """Return the watches not yet cancelled, by the names of their modules."""
     write_notes()
-    watches = [*_again, *(watch for watches in [*_watches.values()] for watch in watches)]
-    return sorted(watches, key=lambda watch: watch.module)
+    return sorted([*_again, *_placing], key=lambda watch: watch.module)
 
 
 def holds_finder() -> bool:
@@ -579,6 +580,7 @@ def _note(watch: Watch) -> None:
     with _lock:
         while watch not in _watches.get(watch.module, ()):  # again if a finalizer closed a session and removed the dict
             _watches.setdefault(watch.module, {})[watch] = None
+        _placing[watch] = None
         _index_globs(watch.module)
         _place_finder()
 
@@ -661,7 +663,7 @@ def _place_finder() -> None:
     if sys.meta_path is not _finders:
         _former.append(_finders)
         _finders = sys.meta_path
-    while (_Finder in sys.meta_path) != (is_needed := bool(_watches or _again or _holds)):
+    while (_Finder in sys.meta_path) != (is_needed := bool(_placing or _again or _holds)):
         if is_needed:
             sys.meta_path.insert(0, _Finder)  # a class with find_spec is a finder
             continue
@@ -674,7 +676,7 @@ def _place_finder() -> None:
             searched[:] = sys.meta_path
             sys.meta_path = searched
     _finders = sys.meta_path
-    if _former and not (_watches or _again or _holds or _is_searching()):
+    if _former and not (_placing or _again or _holds or _is_searching()):
         for former in _former:
             former[:] = [finder for finder in former if finder is not _Finder]
         _former.clear()
@@ -729,7 +731,8 @@ def _announce(name: str, foreseen: Collection[Watch] = (), operation: Operation 
         with _lock:
             module = sys.modules.get(name)
             of_any = () if name.startswith("hookpatch.") else _watches.get(ANY, ())  # our names are not the program's
-            watches = [*_of_name(name), *_of_globs(name), *of_any, *_listeners.get(name, ())]
+            watches = [*_of_name(name), *_of_globs(name), *of_any]
+            watches.sort(key=lambda watch: watch not in _placing and watch not in _again)  # listeners last
             waiting = [watch for watch in watches if watch not in fired and watch not in foreseen]
             if module is None or not waiting:
                 executing.pop(name, None)
@@ -765,7 +768,6 @@ class _Finder:
         if (
             name not in _watches
             and not (_again and _of_name(name))
-            and name not in _listeners
             and not (_has_globs and (ANY in _watches or _of_globs(name)))
             # A finder before ours may have imported a watched module: announced before the next module is executed.
             # Checked for modules outside of packages alone, since each import of the program comes through here.

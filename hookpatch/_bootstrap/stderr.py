@@ -41,7 +41,7 @@ def write_line(*messages: object, kind: Literal["", "error", "warning"] = "", sp
 
 
 def _escape() -> Callable[[str], str]:
-    """Return what escapes a line. Imported for the few lines that need it: most processes write none, or a plain one."""
+    """Return the function that escapes a line, imported for the few lines that need it."""
     try:
         from hookpatch.errors import one_line
     except (ImportError, OSError, RecursionError) as error:  # files or the path are used up

@@ -60,6 +60,23 @@ def test_who_listens_hears_as_long_as_somebody_holds_the_finder(write_module: Wr
     assert heard == [module, anew]
 
 
+def test_who_listens_hears_after_the_watches_and_does_not_keep_the_finder(write_module: WriteModule) -> None:
+    """A watch of the same module brings the finder, is called first, and takes the finder away with its end."""
+    write_module("watched_too", SOURCE)
+    heard: list[str] = []
+    imports.listen("watched_too", lambda _: heard.append("listener"))
+    before = list(sys.meta_path)
+    watch = imports.watch("watched_too", lambda _: heard.append("watch"))
+    try:
+        importlib.import_module("watched_too")
+        assert heard == ["watch", "listener"]
+        assert watched() == ["watched_too"]
+    finally:
+        watch.cancel()
+    assert sys.meta_path == before
+    assert watched() == []
+
+
 def test_finder_is_gone_when_entering_failed() -> None:
     """A session that failed to open leaves no watch and no finder."""
     before = list(sys.meta_path)
