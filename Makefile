@@ -24,18 +24,26 @@ demo: $(INSTALLED) ## the main job on a real model; SMALL=1 takes a minute
 	@$(BIN)/python $(EXAMPLE)/demo.py $(if $(SMALL),--small)
 
 # Left out are long rows of small cells, real models, and what needs a launcher; test-rest has them.
-# Twelve files to a process, two processes at a time: a look at all objects goes through what pytest has made of all other
+# Six files to a process, two processes at a time: a look at all objects goes through what pytest has made of all other
 # tests, too, and took eight times as long with all files in one process. Without hookpatch-onnxsim's tests: it imports torch.
-test: $(INSTALLED) ## what catches most, on this Python; six minutes
+test: $(VENV)/wheels ## what catches most, on this Python; six minutes
 	@find tests plugins/test_contract.py plugins/test_public_names.py plugins/hookpatch-example-printer plugins/hookpatch-gallery \
-		-name 'test_*.py' | sort | xargs -n 12 -P 2 sh tests/part.sh $(VENV) quick
+		-name 'test_*.py' | sort | xargs -n 6 -P 2 sh tests/part.sh $(VENV) quick
 
 # Three parts at a time, since tests wait for child processes. Each file runs on one other Python, and on the next one if TURN
 # is one more; `make test-pythons` runs all files on each. DEADLINE: see tests/part.sh.
 test-rest: export TURN ?= 0
-test-rest: $(INSTALLED) ## checks, long tests, other Pythons; an hour
+test-rest: $(VENV)/wheels ## checks, long tests, other Pythons; an hour
 	@printf '%s\n' $(OTHERS) | xargs -n 1 -P 2 sh tests/environment.sh
 	@sh tests/parts.sh rest $(OTHERS) | xargs -r -L 1 -P 3 sh tests/part.sh
+
+# What is built of hookpatch and each plugin, for all parts of the tests: each would build it for itself.
+test test-rest: export WHEELS := $(abspath $(VENV)/wheels)
+.PHONY: $(VENV)/wheels
+$(VENV)/wheels: $(INSTALLED)
+	@rm -rf $@
+	@printf '%s\n' $(CURDIR) $(PLUGINS) | xargs -n 1 -P 2 sh -c \
+		'$(BIN)/python -m build --no-isolation --outdir $@/$$(basename $$0) $$0 >$(VENV)/build.log 2>&1 || { cat $(VENV)/build.log; exit 255; }'
 
 test-all: test test-rest ## all tests; a fourth of the files on each other Python
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
@@ -103,9 +104,9 @@ def make_distribution(folder: Path, write_module: Callable[[str, str], Path]) ->
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist of hookpatch, and the wheel that is built from it; built once."""
+    """A folder with the sdist of hookpatch, and the wheel that is built from it: once, or by `make` for all parts."""
     out = tmp_path_factory.mktemp("wheels")
-    build(ROOT, out)
+    _build(ROOT, out)
     return out
 
 
@@ -113,8 +114,16 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def all_wheels(wheels: Path) -> Path:
     """The same folder, with the plugins' sdists and wheels in it, too."""
     for project in PROJECTS[1:]:
-        build(project, wheels)
+        _build(project, wheels)
     return wheels
+
+
+def _build(project: Path, out: Path) -> None:
+    """Build a project, or copy what `make` has built for all parts of the tests."""
+    if "WHEELS" not in os.environ:
+        return build(project, out)
+    for file in Path(os.environ["WHEELS"], project.name).iterdir():
+        shutil.copy(file, out)
 
 
 @pytest.fixture(scope="session")
@@ -140,12 +149,30 @@ def environment(_hookpatch_alone: Environment, tmp_path: Path) -> Environment:
     return environment
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What imports torch comes last: with its 360,000 objects each look at all objects takes ten times as long."""
+    _sample(items)
     items.sort(key=lambda item: item.get_closest_marker("model") is not None)
     for item in items:
         if not IN_REPOSITORY and item.get_closest_marker("repository") is not None:
             item.add_marker(pytest.mark.skip(reason="it looks at files of the repository"))
+
+
+def _sample(items: list[pytest.Item]) -> None:
+    """Of a row marked ``sampled(count)`` leave so many to `make test`, spread over the row; the others are ends."""
+    rows: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") is not None and item.get_closest_marker("ends") is None:
+            rows.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for row in rows.values():
+        mark = row[0].get_closest_marker("sampled")
+        assert mark is not None
+        (count,) = mark.args
+        kept = {place * len(row) // count for place in range(count)}
+        for place, item in enumerate(row):
+            if place not in kept:
+                item.add_marker("ends")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -211,6 +211,7 @@ TARGET = "iniconfig:IniConfig.get"
         (_changed(MODULE, '"iniconfig>=', '"onnx>='), f"mine: {TARGET}: requires= does not name iniconfig"),
     ],
 )
+@pytest.mark.sampled(3)
 def test_what_breaks_it_is_told(breaking: Callable[[Path], None], problem: str, written: Path, tmp_path: Path) -> None:
     """Each clause is checked with a plugin that breaks this clause alone."""
     folder = tmp_path / "broken"

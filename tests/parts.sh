@@ -17,7 +17,7 @@ plugins="plugins/hookpatch-onnxsim plugins/hookpatch-onnx/tests/picture plugins/
 if [ "$kind" = all ]; then
     [ -e ".venv-$1" ] || exit 0
     files | parts 12 ".venv-$1" quick
-    marked ends | parts 3 ".venv-$1" long
+    marked '\(ends\|sampled\)' | parts 3 ".venv-$1" long
     echo ".venv-$1" plugins "$plugins"
     exit
 fi
@@ -25,7 +25,7 @@ echo .venv check
 echo .venv plugins plugins docs/examples # half an hour; in one process, as some import what others must not be seen to import
 marked launcher | parts 1 .venv launchers # one takes minutes
 {
-    marked ends | parts 3 .venv long
+    marked '\(ends\|sampled\)' | parts 3 .venv long
     marked model | parts 3 .venv models
     place=0
     for version in "$@"; do

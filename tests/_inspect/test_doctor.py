@@ -75,6 +75,7 @@ def test_all_is_well(home: Environment) -> None:
     ]
 
 
+@pytest.mark.ends
 def test_what_a_plan_has_found_is_told(home: Environment) -> None:
     """doctor reports a kept plan until a file changes; a missing module always."""
     assert home.run("-m", "hookpatch", "plan", "loud").returncode == 0
@@ -135,6 +136,7 @@ def test_file_that_switches_the_start_up_line_off(home: Environment) -> None:
     ]
 
 
+@pytest.mark.ends
 def test_two_installations(home: Environment, wheels: Path, tmp_path: Path) -> None:
     """An installation on PYTHONPATH hides the other."""
     import subprocess
@@ -147,6 +149,7 @@ def test_two_installations(home: Environment, wheels: Path, tmp_path: Path) -> N
     assert ("ok", "start-up", f"active in a new Python, from {elsewhere / 'hookpatch'}") in findings
 
 
+@pytest.mark.ends
 def test_each_setting_is_told_with_where_it_comes_from(home: Environment) -> None:
     """A variable, or a key of the file; and the file: named, or found by the command. As JSON, too."""
     config = home.folder / "pyproject.toml"
@@ -217,6 +220,7 @@ def test_each_setting_is_told_with_where_it_comes_from(home: Environment) -> Non
         ),
     ],
 )
+@pytest.mark.sampled(3)
 def test_variable_that_is_wrong(home: Environment, variables: dict[str, str], about: str, text: str) -> None:
     """The line has the variable's value and the remedy."""
     ((found_about, found_text),) = wrong(home, **variables)

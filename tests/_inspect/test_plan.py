@@ -505,6 +505,7 @@ def test_command_prints_the_plan(home: Environment) -> None:
     assert completed.returncode == 78
 
 
+@pytest.mark.ends
 def test_command_prints_json(home: Environment) -> None:
     """The JSON has the documented names; options count, also those of the environment."""
     script = home.python.parent / "hookpatch"

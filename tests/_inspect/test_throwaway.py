@@ -46,6 +46,7 @@ def put(module: str) -> Patch:
         ("import time; time.sleep(60)", 2, "took longer than 2 s"),
     ],
 )
+@pytest.mark.sampled(2)
 def test_crash_is_told_in_one_line(write_module: WriteModule, source: str, limit: int, end: str) -> None:
     """The line names the module whose import crashed; later patches are not looked at."""
     write_module("quiet", "value = 1")
@@ -59,6 +60,7 @@ def test_crash_is_told_in_one_line(write_module: WriteModule, source: str, limit
     assert plan.status == 1
 
 
+@pytest.mark.ends
 def test_process_that_hangs_at_its_end_has_told_all(write_module: WriteModule) -> None:
     """A library's leftover thread costs time, not the result; the library's processes end with the child process."""
     path = write_module(

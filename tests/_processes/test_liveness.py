@@ -164,6 +164,7 @@ with session:
     assert subprocess.check_output([sys.executable, "-c", lines], text=True).strip() == "patched"
 
 
+@pytest.mark.ends
 def test_session_entered_again_in_a_fork(home: Environment, tmp_path: Path) -> None:
     """A forked process hands the block on as a block of its own: a copy is valid as long as the block is open.
 

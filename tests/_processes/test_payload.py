@@ -52,6 +52,7 @@ def test_block_that_is_too_large_by_itself_keeps_no_room_from_others() -> None:
         session.close()
 
 
+@pytest.mark.ends
 def test_blocks_without_room_even_for_notes_are_told_of(home: Environment, tmp_path: Path) -> None:
     """Of a block with very many patches, and of very many blocks, the child process says that it lacks the patches."""
     lines = """

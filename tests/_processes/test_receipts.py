@@ -223,6 +223,7 @@ for command in ([python, "-m", "hookpatch", "--version"], [os.path.join(os.path.
 @pytest.mark.parametrize(
     "words", ["command", "iter(command)", "['xargs', *command]", "['env', '-u', 'HOME', *command]"]
 )
+@pytest.mark.sampled(3)
 def test_program_without_the_block_is_named(home: Environment, reports: Path, words: str, more: str) -> None:
     """Also behind programs that run others, and where a function runs in the fork before the program."""
     lines = f"""

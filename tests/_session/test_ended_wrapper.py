@@ -96,6 +96,7 @@ HOLDERS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize(
     "verbs", [pytest.param(verbs, marks=[] if verbs in QUICK else pytest.mark.ends) for verbs in ENDING]
 )
+@pytest.mark.sampled(8)
 def test_report_of_a_patch_beneath_what_foreign_code_keeps(
     make_module: Callable[[str, str], ModuleType], verbs: str, verb: str, reach: str, comes_first: str
 ) -> None:

@@ -197,6 +197,7 @@ def test_session_in_an_exit_stack(vendor: ModuleType) -> None:
 @pytest.mark.parametrize("theirs", ["open", "close"])
 @pytest.mark.parametrize("mine", ["open", "close"])
 @pytest.mark.parametrize("earlier", [1, 2])
+@pytest.mark.sampled(3)
 def test_another_thread_at_each_line(vendor: ModuleType, earlier: int, mine: str, theirs: str) -> None:
     """A thread opens or closes a session at each line of an opening or closing by another: each entrance counts."""
     speak, patch = vendor.speak, hookpatch.wrap("vendor:speak", twice)

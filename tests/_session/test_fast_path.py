@@ -92,6 +92,7 @@ def is_fast(session: Any) -> bool:
 
 @pytest.mark.parametrize("children", ["local", "inherit"])
 @pytest.mark.parametrize("name", [*PATCHES, *SLOW])
+@pytest.mark.sampled(8)
 def test_each_time_is_as_the_first(vendor: Any, name: str, children: Any) -> None:
     """What is seen inside, after, in the report and in the environment; the same session, and another of the patch."""
     patch = (PATCHES | SLOW)[name]()
@@ -166,6 +167,7 @@ def _in_thread(act: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("children", ["local", "inherit"])
 @pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.sampled(6)
 def test_notes_are_put_off_until_somebody_looks(vendor: Any, look: str, children: Any) -> None:
     session = warm(PATCHES["wrap"](), children=children)
     before = state(vendor)

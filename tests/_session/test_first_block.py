@@ -217,6 +217,7 @@ class WithLocks:
         *((kind, "inherit") for kind in OTHERS),
     ],
 )
+@pytest.mark.sampled(8)
 def test_first_block_tells_the_same_as_with_locks(vendor: Any, kind: str, children: str) -> None:
     """What the program sees, the report, errors and warnings, and the state afterwards."""
     make = (PLAIN | OTHERS)[kind]

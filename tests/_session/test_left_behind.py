@@ -193,6 +193,7 @@ def test_overriding_classes_are_named_where_the_class_is_wrapped_too(make_module
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 @pytest.mark.parametrize("name", ["method", "of_class", "static"])
 @pytest.mark.parametrize("verb", ["wrap", "replace", "derive", "inject"])
+@pytest.mark.sampled(8)
 def test_names_bound_to_what_is_inherited(make_module: Callable[..., Any], verb: str, name: str, reach: Any) -> None:
     """A bound method of the heir is named, and a name of a class's function; no other method of the base class."""
     make_module(
@@ -246,6 +247,7 @@ NEW: Final[dict[str, Any]] = {
 
 @pytest.mark.parametrize("verb", ["wrap", "replace"])
 @pytest.mark.parametrize("name", NEW)
+@pytest.mark.sampled(2)
 def test_a_name_bound_before_is_listed_in_each_block(
     name: str, verb: str, make_module: Callable[[str, str], ModuleType]
 ) -> None:

@@ -308,6 +308,7 @@ FOREIGN: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("how", FOREIGN)
 @pytest.mark.parametrize("second", _tags(""))
 @pytest.mark.parametrize("first", _tags(""))
+@pytest.mark.sampled(20)
 def test_new_patch_under_a_foreign_value(vendor: Any, first: str, second: str, how: str, scope: Any) -> None:
     """A patch given after the overwriting is refused, or has its effect through the foreign value."""
     refusal = ""

@@ -129,6 +129,7 @@ def test_locked_anew_it_is_the_same(home: Environment) -> None:
     assert completed.stdout == "vendor-kit 1.0  vendor:shorten\nhookpatch.lock holds that already\n"
 
 
+@pytest.mark.ends
 def test_what_is_as_it_was_is_the_same(home: Environment) -> None:
     """An unchanged target gives status 0, with plugin names, without names, and with HOOKPATCH_DISABLE."""
     for names, variables in (([], {}), (["short"], {}), (["short"], {"HOOKPATCH_DISABLE": "1"})):
@@ -191,6 +192,7 @@ def test_guards_alone_are_looked_at_without_a_lock_file(home: Environment, insta
     )
 
 
+@pytest.mark.ends
 def test_renamed_parameter_does_not_fit(home: Environment, installed: Install) -> None:
     """A renamed parameter gives status 2, because the patch injects the old name.
 
@@ -214,6 +216,7 @@ def test_renamed_parameter_does_not_fit(home: Environment, installed: Install) -
     assert (f"hookpatch: error: {MISSES}" in completed.stderr, completed.returncode) == (True, 78)
 
 
+@pytest.mark.ends
 def test_wrong_version_does_not_fit(home: Environment, installed: Install) -> None:
     """A release outside the required versions does not fit, although the source is the same."""
     installed("2.0")
@@ -223,6 +226,7 @@ def test_wrong_version_does_not_fit(home: Environment, installed: Install) -> No
     assert (f"hookpatch: error: {NOT_FOR_2}" in completed.stderr, completed.returncode) == (True, 78)
 
 
+@pytest.mark.ends
 def test_release_that_cannot_be_imported_is_broken(home: Environment, installed: Install) -> None:
     """A release that cannot be imported is broken. The reason is the first line of the error."""
     installed("1.4")
@@ -282,6 +286,7 @@ ELSEWHERE = """
         ("json:dumps", "Vendor_Kit >= 1", ["vendor-kit 1.1", "fits"], 0),
     ],
 )
+@pytest.mark.ends
 def test_a_plugin_without_a_patch_of_the_distribution(
     target: str, requires: str | None, row: list[str], status: int, home: Environment, index: Path, tmp_path: Path
 ) -> None:
@@ -353,6 +358,7 @@ def test_all_that_is_to_be_said_is_said(home: Environment, installed: Install) -
     assert (completed.returncode, (home.folder / "other.lock").exists()) == (2, False)
 
 
+@pytest.mark.ends
 def test_options_are_locked(home: Environment, installed: Install) -> None:
     """Without names, the plugins of the lock file get the locked options.
 

@@ -196,6 +196,7 @@ def test_shell_completes_the_options_of_run() -> None:
 
 
 @pytest.mark.parametrize("word", ["-h", "--help"])
+@pytest.mark.sampled(1)
 def test_help_names_words_as_they_are_written(home: Environment, word: str) -> None:
     """The help of each command names arguments as a user types the words. No Python type stands beside a name."""
     for name in OWN:
@@ -252,6 +253,7 @@ def test_table_on_a_terminal_has_its_columns_below_each_other(home: Environment)
         assert sum("there is" in line for line in lines) == 2
 
 
+@pytest.mark.ends
 def test_lines_on_a_terminal_fit_and_leave_no_word_out(home: Environment) -> None:
     """`why`, `plan` and `report` fold lines at spaces or behind separators, and pipes get the same words unfolded."""
     reports = home.folder / "folded-reports"

@@ -186,6 +186,7 @@ def test_an_editable_install_reads_the_page_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.once
+@pytest.mark.ends
 def test_a_source_distribution_has_the_page(tmp_path: Path) -> None:
     """The page is in the wheel built from a source distribution."""
     build(ROOT, tmp_path)  # a source distribution, and a wheel from the source distribution

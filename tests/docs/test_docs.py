@@ -74,6 +74,7 @@ def read(page: Path, reader: Reader) -> None:
     [pytest.param(page, marks=marks(page)) for page in PAGES if parsed(page)],
     ids=name_of,
 )
+@pytest.mark.sampled(8)
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, wheels: Path, with_wheels: Environment) -> None:
     """Programs and commands print the text below, files parse; in order, in the page's own folder."""
     read(page, reader(page, tmp_path, wheels, with_wheels))
@@ -116,6 +117,7 @@ def test_a_page_that_is_wrong_is_found(
     assert problem in str(caught.value)
 
 
+@pytest.mark.ends
 def test_a_page_is_read_in_one_shell_and_one_folder(tmp_path: Path, wheels: Path, with_wheels: Environment) -> None:
     """Files, the current folder, variables and an environment made on the page go on to what follows."""
     page = tmp_path / "right.md"

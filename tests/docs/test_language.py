@@ -175,6 +175,7 @@ def sources() -> dict[Path, str]:
 
 
 @pytest.mark.parametrize(("kind", "most"), [(0, IN_DOCSTRINGS), (1, IN_COMMENTS)], ids=["docstrings", "comments"])
+@pytest.mark.ends
 def test_few_words_point(kind: int, most: float) -> None:
     """Over all files, and in no file more than twice as many."""
     of_files = {path: shares(source)[kind] for path, source in sources().items()}
@@ -185,6 +186,7 @@ def test_few_words_point(kind: int, most: float) -> None:
     assert not worse, "\n".join(f"{share.part:.1%} of {share.words} words: {path}" for path, share in worse.items())
 
 
+@pytest.mark.ends
 def test_few_words_of_messages_point() -> None:
     """Over all texts in code, and in no file more than twice as many; the texts of tests are not judged."""
     packages = {path: source for path, source in sources().items() if "tests" not in path.parts and path.parts[1:2]}
@@ -206,6 +208,7 @@ def test_the_measure_sees_riddles() -> None:
     assert [share.part for share in shares(plain)] == [0, 0]
 
 
+@pytest.mark.ends
 def test_sentences_are_short() -> None:
     """No sentence of a docstring or comment has more than 25 words."""
     long = [f"{path}: {sentence}" for path, source in sources().items() for sentence in long_sentences(source)]
@@ -230,6 +233,7 @@ def test_long_sentences_and_missing_verbs_are_seen() -> None:
         assert bool(without_a_verb(f'def function():\n    """{line}"""\n')) is is_bad
 
 
+@pytest.mark.ends
 def test_few_names_are_vague() -> None:
     """Few variables are called ``one`` or ``found``; the files with the most are listed."""
     of_files = {path: names(source) for path, source in sources().items()}
@@ -240,6 +244,7 @@ def test_few_names_are_vague() -> None:
     assert names("def a(one, *, b): found = [c for c in b]") == ["found", "c", "one", "b"]
 
 
+@pytest.mark.ends
 def test_few_functions_and_classes_have_bare_names() -> None:
     """Few are called ``put``, ``_is_ours`` or ``Kept``; the files with the most are listed."""
     of_files = {path: definitions(source) for path, source in sources().items()}

@@ -393,6 +393,7 @@ def test_session_of_the_environment_stays(environment: Environment, tmp_path: Pa
     "call", ["leak(hookpatch.wrap('vendor:speek', shout))", "patched('nope')", "hookpatch.why('vendor:speek')"]
 )
 @pytest.mark.parametrize("words", [(), ("--full-trace",)])
+@pytest.mark.sampled(2)
 def test_error_of_ours_is_shown_without_our_frames(run: Run, call: str, words: tuple[str, ...]) -> None:
     """A failing test shows the line of the test and the message. ``--full-trace`` shows all frames."""
     completed = run(f"def test_fails(patched):\n    {call}\n", words=words)

@@ -130,6 +130,7 @@ def home(_hookpatch_alone: Environment, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.mark.parametrize("at_start", [False, True], ids=["block", "start"])
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.sampled(6)
 def test_patches_are_known_after_a_second_import(home: Environment, way: str, at_start: bool) -> None:
     """The second import is the first copy: the report is true, and new patches lie over the earlier ones."""
     code, warned = WAYS[way]
@@ -190,6 +191,7 @@ def test_outer(pytester):
 """
 
 
+@pytest.mark.ends
 def test_run_of_pytester_forgets_our_files(home: Environment) -> None:
     """pytester removes all modules that a run has imported from sys.modules; patches before and after are known."""
     (home.folder / "test_outer.py").write_text(PYTESTER)

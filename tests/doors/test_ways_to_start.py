@@ -178,6 +178,7 @@ def _typed(home: Environment, lines: list[str], **variables: str) -> str:
     return shown
 
 
+@pytest.mark.ends
 def test_prompt_of_an_interpreter_is_patched(home: Environment) -> None:
     """The prompt is patched from outside and by a typed block, also on Python 3.13 with its prompt in Python."""
     block = (

@@ -91,6 +91,7 @@ def _probed(vendor: ModuleType, probe: str) -> Any:
 
 @pytest.mark.parametrize("declare", [_absent, _sourced])
 @pytest.mark.parametrize("address", THERE)
+@pytest.mark.sampled(8)
 def test_a_name_that_is_there_is_left_alone(address: str, declare: Any, vendor: Any) -> None:
     """No object changes, inside and after; plan and report say that the patch is not needed; nothing is a warning."""
     before, snapshot = _probed(vendor, THERE[address]), Snapshot(vendor)

@@ -166,6 +166,7 @@ def _result_inside(blocks: list[list[Patch]], place: str, is_imported: bool) -> 
 @pytest.mark.filterwarnings("ignore:.*without effect. remove of:hookpatch.errors.PatchUnneededWarning")
 @pytest.mark.parametrize("is_imported", [True, False], ids=["imported", "waiting"])
 @pytest.mark.parametrize(("place", "verb"), CELLS)
+@pytest.mark.sampled(6)
 def test_the_other_patch_lies_outside(place: str, verb: str, is_imported: bool, values: Any) -> None:
     """The other patch is given before the adding patch: a call returns the same as in two nested sessions."""
     adding, other = _adding_patch(place, values), _other_patch(place, verb, values)
@@ -208,6 +209,7 @@ def _refusal(place: str, verb: str) -> str:
 
 @pytest.mark.parametrize("is_imported", [True, False], ids=["imported", "waiting"])
 @pytest.mark.parametrize(("place", "verb"), CELLS)
+@pytest.mark.sampled(8)
 def test_the_other_patch_lies_inside(place: str, verb: str, is_imported: bool, values: Any) -> None:
     """The other patch is given after the adding patch: the slot inside is empty, and the error names the remedy."""
     adding, other = _adding_patch(place, values), _other_patch(place, verb, values)
@@ -233,6 +235,7 @@ def test_the_other_patch_lies_inside(place: str, verb: str, is_imported: bool, v
 @pytest.mark.parametrize("is_imported", [True, False], ids=["imported", "waiting"])
 @pytest.mark.parametrize("required", [True, False])
 @pytest.mark.parametrize("place", ["attribute", "item", "method", "instances", "edit"])
+@pytest.mark.sampled(8)
 def test_plan_and_check_are_the_run(
     place: str, required: bool, is_imported: bool, order: tuple[int, int], values: Any
 ) -> None:
@@ -407,6 +410,7 @@ def test_two_plugins(
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["before", "after"])
 @pytest.mark.parametrize("required", [True, False])
 @pytest.mark.parametrize("address", ["New.run", "New().run", "table['new'].run", "Ne*", "Base.New.run"])
+@pytest.mark.sampled(5)
 def test_an_address_through_an_added_name(address: str, required: bool, order: tuple[int, int], values: Any) -> None:
     """An address leads through no value that a patch has put there, and a rule matches none: plan and report say so."""
     added = {"table['new'].run": "table['new']", "Base.New.run": "Base.New"}.get(address, "New")

@@ -145,6 +145,7 @@ METHODS: Final = {
         for method in methods
     ],
 )
+@pytest.mark.sampled(12)
 def test_a_method_bound_before_is_named(bound: Any, address: str, method: str, is_past: bool, place: str) -> None:
     """A callback such as ``box.run = model.forward`` calls the original after a patch of the object's method."""
     exec(BOUND[place].format(method), vars(bound))

@@ -151,6 +151,7 @@ AT_ONCE: Final = [("wrap", True, "task"), ("inject", True, "process"), ("replace
     ("verb", "is_there", "scope"),
     [pytest.param(*cell, marks=[] if cell in AT_ONCE else [pytest.mark.ends, pytest.mark.once]) for cell in CELLS],
 )
+@pytest.mark.sampled(1)
 def test_braces_are_the_patches_of_the_names(verb: str, is_there: bool, scope: str, names: list[str]) -> None:
     """Effect, threads, report and end, or the refusal, are those of one patch for each name."""
     worked = 0

@@ -83,6 +83,7 @@ def _failures(way: str, names: Sequence[str] = ()) -> tuple[int, list[list[str]]
 
 
 @pytest.mark.parametrize("way", ["replace", "wrap", pytest.param("report", marks=pytest.mark.ends)])
+@pytest.mark.sampled(2)
 def test_each_builtin_is_restored_whatever_the_patch_does(way: str) -> None:
     """A function that raises an error or answers nonsense in place of a builtin, also with a report inside."""
     count, bad = _failures(way)
@@ -90,6 +91,7 @@ def test_each_builtin_is_restored_whatever_the_patch_does(way: str) -> None:
     assert bad == []
 
 
+@pytest.mark.ends
 def test_first_block_of_a_process_is_restored() -> None:
     """Hookpatch imports most of its files inside the block."""
     assert _failures("first", SOME) == (len(SOME), [])

@@ -457,6 +457,7 @@ def test_a_place_that_is_none_is_refused(caller: str) -> None:
 @pytest.mark.parametrize("heir", ["thing.method", "Child.method", "Child.of_class", "thing.of_class", "Kind().method"])
 @pytest.mark.parametrize("verb", ["wrap", "inject"])
 @pytest.mark.parametrize("class_first", [True, False])
+@pytest.mark.sampled(7)
 def test_a_wrapper_of_an_heir_is_no_silent_caller(vendor: Any, heir: str, verb: str, class_first: bool) -> None:
     """The wrapper of an inherited method counts as the caller of the class's method: the report says so."""
     owner, name = heir.split(".")

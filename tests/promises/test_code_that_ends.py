@@ -117,6 +117,7 @@ QUICK: Final = ("exit", "os_exit", "posix_exit")
 
 @pytest.mark.parametrize("end", [end if end in QUICK else pytest.param(end, marks=pytest.mark.ends) for end in ENDS])
 @pytest.mark.parametrize("part", PARTS)
+@pytest.mark.sampled(7)
 def test_code_that_ends_the_program_is_told(
     vendor: ModuleType, make_distribution: Callable[..., Path], part: str, end: str
 ) -> None:

@@ -180,6 +180,7 @@ PATCHES: Final = list(product(VERBS, NAMES, ("slot", "everywhere"), ("process", 
 
 @pytest.mark.parametrize(("kind", "way"), CELLS)
 @pytest.mark.filterwarnings("ignore::hookpatch.errors.HookpatchWarning")
+@pytest.mark.sampled(1)
 def test_a_copy_has_the_patch_for_itself_or_the_report_says_so(
     make_module: Callable[[str, str], ModuleType], kind: str, way: str
 ) -> None:
@@ -225,6 +226,7 @@ def test_a_copy_has_the_patch_for_itself_or_the_report_says_so(
     ],
 )
 @pytest.mark.filterwarnings("ignore::hookpatch.errors.HookpatchWarning")
+@pytest.mark.ends
 def test_a_copied_dict_is_named(make_module: Callable[[str, str], ModuleType], kind: str, way: str) -> None:
     """Nothing tells of a copy of a ``__dict__``: the report inside and after the end counts the objects."""
     module: Any = make_module("copied", MODULE.format(kind=kind))

@@ -69,6 +69,7 @@ WAYS: Final = (
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.sampled(4)
 def test_block_that_meets_the_end_of_the_stack_leaves_nothing(way: str) -> None:
     """At each depth the patch is in effect, or the error is the RecursionError itself; then all is as before."""
     command = [sys.executable, "-c", inspect.cleandoc(PROGRAM), way]

@@ -141,6 +141,7 @@ def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
 
 
 @pytest.mark.parametrize(("kind", "reach"), CELLS)
+@pytest.mark.sampled(10)
 def test_edited_inside_and_itself_again(vendor: ModuleType, kind: str, reach: Any) -> None:
     address, old, new, call = KINDS[kind]
     with pristine():

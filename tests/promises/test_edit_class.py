@@ -338,6 +338,7 @@ def _classes(vendor: ModuleType) -> list[type]:
 
 
 @pytest.mark.parametrize(("kind", "reach"), CELLS)
+@pytest.mark.sampled(10)
 def test_member_is_edited_inside_and_itself_again(vendor: ModuleType, kind: str, reach: Any) -> None:
     """Living instances, subclasses and who holds the class see the edit; each name has the object from before after."""
     name, old, new, show = MEMBERS[kind]

@@ -207,6 +207,7 @@ def _check_edited(patch: hookpatch.Patch, of_kind: str, vendor: Any) -> None:
 
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.sampled(10)
 def test_an_edit_works_or_names_an_edit_that_does(kind: str, reach: str, vendor: Any) -> None:
     """The error's edit is made as written; where a decorator lies in a decorator, the next error goes on."""
     finding = KINDS[kind][1 + (reach == "everywhere")]

@@ -55,6 +55,7 @@ def end(way: str) -> None:
 
 @pytest.mark.parametrize("exchange", [exchanged, put_back])
 @pytest.mark.parametrize("way", ["report", "session", "block"])
+@pytest.mark.sampled(4)
 def test_the_environment_is_as_before(
     session: hookpatch.Session, exchange: Callable[[], AbstractContextManager[Any]], way: str
 ) -> None:

@@ -115,6 +115,7 @@ def findings(home: Environment) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", [*RAISES, *OPTIONS, *IN_HOOK, *ENDS])
+@pytest.mark.sampled(6)
 def test_broken_plugin_is_told_and_hides_no_other(
     home: Environment, listed: dict[str, tuple[str, str]], findings: dict[str, list[str]], name: str
 ) -> None:
@@ -199,6 +200,7 @@ def test_ctrl_c_stays_ctrl_c(home: Environment, way: str) -> None:
 
 
 @pytest.mark.parametrize("command", [["plan", "--json", "prints"], ["list", "--json"], ["doctor", "--json"]])
+@pytest.mark.sampled(1)
 def test_output_of_a_plugin_is_not_in_json(home: Environment, command: list[str]) -> None:
     """Also where the plugin is named."""
     assert json.loads(hookpatch(home, *command).stdout)
@@ -334,6 +336,7 @@ def program(home: Environment, reports: Path | str, *words: str, **variables: st
 
 
 @pytest.mark.parametrize("name", ENDS)
+@pytest.mark.sampled(2)
 def test_plugin_that_ends_the_program_is_in_the_report(home: Environment, tmp_path: Path, name: str) -> None:
     """A program that ends so writes nothing more; a note from before the load of the plugins stays."""
     home.run("script.py", HOOKPATCH_PLUGINS=f"loud,{name}", HOOKPATCH_REPORT=str(tmp_path / "reports"))
@@ -506,6 +509,7 @@ STATUS_OF: Final = {
 
 @pytest.mark.parametrize("streams", of_each(CLOSED))
 @pytest.mark.parametrize("words", STATUS_OF)
+@pytest.mark.sampled(2)
 def test_closed_or_full_stream_ends_no_command(home: Environment, words: str, streams: str) -> None:
     """The command has the status that it has with all streams; what can be written is."""
     script = home.python.parent / "hookpatch"
@@ -546,6 +550,7 @@ def test_small_disk_is_one_warning(home: Environment, tmp_path: Path) -> None:
         subprocess.run(["umount", str(disk)], check=True)
 
 
+@pytest.mark.ends
 def test_home_that_cannot_be_written_spoils_no_command(home: Environment, tmp_path: Path) -> None:
     """Commands work without a writable home; results are not kept."""
     (tmp_path / "home").write_text("no folder")
@@ -811,6 +816,7 @@ def test_two_thousand_reports_are_read_in_two_seconds(home: Environment, tmp_pat
 LEFT: Final = ("~loud_dist-1.0.dist-info", "~oud_dist-1.0.dist-info", "~~oud_dist-0.9.dist-info")
 
 
+@pytest.mark.sampled(1)
 def test_what_a_killed_pip_leaves_is_no_distribution(home: Environment) -> None:
     """pip renames folders before deletion: the plugin is offered once, and doctor names the folder."""
     for folder in LEFT:
@@ -828,6 +834,7 @@ def test_what_a_killed_pip_leaves_is_no_distribution(home: Environment) -> None:
 
 
 @pytest.mark.parametrize("newer", ["1.1", pytest.param("1.0", marks=pytest.mark.ends)])
+@pytest.mark.ends
 def test_two_dist_infos_of_one_distribution_are_told(home: Environment, newer: str) -> None:
     """The newer of two dist-info folders counts; doctor names both, and the folder to delete."""
     first, second = (home.site_packages / f"loud_dist-{version}.dist-info" for version in ("1.0", "1.1"))

@@ -246,6 +246,7 @@ def warning(elsewhere: Elsewhere, make_module: MakeModule, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.sampled(4)
 def test_no_lock_is_held_while_foreign_code_runs(
     scene: str, write_module: WriteModule, make_module: MakeModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:

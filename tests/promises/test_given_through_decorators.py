@@ -127,6 +127,7 @@ def _expected(before: Any, verb: str, call: str) -> Any:
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("address", WORKING)
+@pytest.mark.sampled(12)
 def test_each_call_that_worked_gets_the_argument(address: str, verb: str, reach: Any, vendor: Any) -> None:
     """By place and by keyword; where the decorator's function takes no keyword, the argument is given by place."""
     patch = VERBS[verb](f"given_vendor:{address}", timeout=9, reach=reach)

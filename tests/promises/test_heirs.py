@@ -165,6 +165,7 @@ ORDERS: Final = list(product(VERBS, ("wrap", "derive"), (True, False), ("slot", 
 
 @pytest.mark.parametrize(("kind", "heir"), CELLS)
 @pytest.mark.filterwarnings("ignore::hookpatch.errors.HookpatchWarning")
+@pytest.mark.sampled(3)
 def test_both_patches_show_or_the_report_names_the_hiding_one(
     make_heirs: Callable[[str, str], Any], kind: str, heir: str
 ) -> None:

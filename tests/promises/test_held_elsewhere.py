@@ -177,6 +177,7 @@ def _wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
 
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 @pytest.mark.parametrize("way", _HELD)
+@pytest.mark.sampled(10)
 def test_a_holder_is_patched_or_told_of(make_module: Callable[[str, str], ModuleType], way: str, reach: Any) -> None:
     module: Any = make_module("held_elsewhere", MODULE)
     call, end = _HELD[way](module.function)

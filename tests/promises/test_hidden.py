@@ -93,6 +93,7 @@ def _states(*sessions: hookpatch.Session) -> dict[str, str]:
 )
 @pytest.mark.parametrize("verb", PATCHES)
 @pytest.mark.parametrize("address", TARGETS)
+@pytest.mark.sampled(10)
 def test_a_patch_has_its_effect_or_the_report_names_the_patch_over_it(
     vendor: ModuleType, address: str, verb: str, reach: Any, other_reach: Any, is_first: bool, is_one_session: bool
 ) -> None:

@@ -79,6 +79,7 @@ def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
     "verb", [verb if verb == "wrap" else pytest.param(verb, marks=pytest.mark.ends) for verb in INNER]
 )
 @pytest.mark.parametrize(("outer", "inner"), [*product(ADDRESSES, {**ADDRESSES, **CHILD})])
+@pytest.mark.sampled(5)
 def test_a_replace_over_a_patch(vendor: ModuleType, outer: str, inner: str, verb: str, is_one_session: bool) -> None:
     """The report tells for which instances the inner patch has no effect, as the calls show."""
     meant = {**ADDRESSES, **CHILD}[inner]
@@ -131,6 +132,7 @@ def _without_counts(text: str) -> str:
 
 @pytest.mark.parametrize("verb", INNER)
 @pytest.mark.parametrize("inner", ["Kind().method", "Kind+().method"])
+@pytest.mark.sampled(4)
 def test_a_replace_for_all_over_instances(vendor: ModuleType, inner: str, verb: str) -> None:
     """A later replace in the class keeps all calls from the patch of the instances of the class."""
     with hookpatch.active(INNER[verb](f"vendor:{inner}"), children="local") as inside:

@@ -91,6 +91,7 @@ def beneath(make_module: Callable[[str, str], ModuleType]) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("name", "over"), CELLS)
+@pytest.mark.sampled(8)
 def test_a_patched_name_still_names_the_holder(beneath: Any, name: str, over: str) -> None:
     """Stale names are those from before the patch of the name, whichever of the two patches comes first."""
     target = "Plain.method" if name == "bound" else "function"
@@ -133,6 +134,7 @@ HELD_IN_ENTRIES: Final = {
 
 
 @pytest.mark.parametrize(("name", "suffix"), HELD_IN_ENTRIES.items())
+@pytest.mark.sampled(4)
 def test_a_patched_entry_still_names_the_holder(make_module: Any, name: str, suffix: str | None) -> None:
     """The entry is named by its address, once, beneath a patch too, and each report says the same."""
     beneath = make_module("beneath", SOURCE + ENTRIES)

@@ -63,6 +63,7 @@ def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 @pytest.mark.parametrize("name", RUNS_PYTHON)
 @pytest.mark.parametrize("way", ["environment", "run", "report"])
+@pytest.mark.sampled(3)
 def test_plugin_that_runs_python_does_not_load_itself_for_ever(
     home: Environment, tmp_path: Path, name: str, way: str
 ) -> None:
@@ -182,6 +183,7 @@ DAMAGED: Final = {
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
+@pytest.mark.sampled(2)
 def test_damaged_entry_points_hide_no_other_plugin(home: Environment, kind: str) -> None:
     """Nothing waits for a writer, and nothing reads for ever."""
     folder = home.site_packages / f"damaged_{kind}-1.0.dist-info"
@@ -228,6 +230,7 @@ def test_setting_nested_too_deep_is_named(home: Environment, tmp_path: Path, nam
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "cp037"])
+@pytest.mark.sampled(2)
 def test_any_encoding_of_streams_spoils_no_command(home: Environment, encoding: str) -> None:
     """PYTHONIOENCODING is for the program: hookpatch talks to its child processes in UTF-8."""
     script = str(home.python.parent / "hookpatch")
@@ -265,6 +268,7 @@ def is_running(pid: str) -> bool:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
 @pytest.mark.parametrize("words", ["list", "doctor", "plan patching", "adopt busy_module:apply --name adopted"])
+@pytest.mark.sampled(2)
 def test_killed_command_leaves_no_process(busy: Environment, tmp_path: Path, words: str) -> None:
     """The throwaway process of a command ends with the command, as do the processes started there."""
     pids = tmp_path / "pids"

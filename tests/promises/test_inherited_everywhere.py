@@ -118,6 +118,7 @@ CELLS: Final = [
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 @pytest.mark.parametrize(("kind", "tool"), CELLS)
 @pytest.mark.filterwarnings("ignore::hookpatch.errors.HookpatchWarning")
+@pytest.mark.sampled(3)
 def test_an_inherited_method_is_as_without_the_session(
     make_module: Callable[[str, str], ModuleType], kind: str, tool: str, reach: Any
 ) -> None:

@@ -209,6 +209,7 @@ def _cells() -> list[Any]:
 
 
 @pytest.mark.parametrize(("name", "case"), _cells())
+@pytest.mark.sampled(8)
 def test_alive_and_to_come(vendor: ModuleType, name: str, case: str) -> None:
     """Each instance, made in any way, is patched inside, and afterwards as without a patch."""
     cls, (patch, read, patched) = getattr(vendor, name), PATCHES[case]
@@ -234,6 +235,7 @@ def test_alive_and_to_come(vendor: ModuleType, name: str, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", PATCHES)
+@pytest.mark.sampled(4)
 def test_subclasses(vendor: ModuleType, case: str) -> None:
     """Class() is exact, and the report names the classes left out; Class+() takes subclasses, too."""
     patch, read, patched = PATCHES[case]
@@ -285,6 +287,7 @@ _LATER: Final = """
 
 @pytest.mark.parametrize("case", PATCHES)
 @pytest.mark.parametrize("way", ["imported", "made", pytest.param("made of such a class", marks=pytest.mark.ends)])
+@pytest.mark.sampled(8)
 def test_subclasses_to_come(
     vendor: ModuleType, write_module: Callable[[str, str], object], case: str, way: str
 ) -> None:

@@ -127,6 +127,7 @@ def _patch(verb: str, name: str, mark: str, kind: str, original: Any, reach: Any
 
 @pytest.mark.parametrize(("kind", "name"), CELLS)
 @pytest.mark.filterwarnings("ignore::hookpatch.errors.PatchUnneededWarning")
+@pytest.mark.ends
 def test_each_value_runs_once(make_module: Callable[[str, str], ModuleType], kind: str, name: str) -> None:
     """Two sessions with values that keep the original: the calls ended in RecursionError, or ran a value twice."""
     module = make_module("kept", SOURCE)

@@ -86,6 +86,7 @@ def _patch(name: str, reach: Any) -> hookpatch.Patch:
     ],
 )
 @pytest.mark.parametrize("cache", CACHES)
+@pytest.mark.sampled(7)
 def test_the_report_names_the_cache(
     make_module: Callable[[str, str], ModuleType], cache: str, is_before: bool, reach: str
 ) -> None:

@@ -73,6 +73,7 @@ PATCHES: Final[dict[str, Callable[[], hookpatch.Patch]]] = {
 
 @pytest.mark.parametrize("verb", PATCHES)
 @pytest.mark.parametrize("way", KEEPERS)
+@pytest.mark.sampled(8)
 def test_who_keeps_a_value_is_named(make_module: Callable[[str, str], ModuleType], way: str, verb: str) -> None:
     module: Any = make_module("made", MODULE)
     keep, words = KEEPERS[way]
@@ -148,6 +149,7 @@ HIDDEN: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
 
 
 @pytest.mark.parametrize("way", HIDDEN)
+@pytest.mark.sampled(2)
 def test_new_references_without_a_name_are_counted(make_module: Callable[[str, str], ModuleType], way: str) -> None:
     """A function of a module has places of its own, some without a name: new ones are counted."""
     plugin: Any = make_module("plugin", "def new(*_): return 'patched'\ntable = [[[[[iter([new])]]]]]")

@@ -343,6 +343,7 @@ VALUES: Final = {  # the raw value of the slot
 @pytest.mark.parametrize(
     ("kind", "reach"), [(kind, "slot") for kind in REPLACED] + [(kind, "everywhere") for kind in VALUES]
 )
+@pytest.mark.sampled(8)
 def test_value_that_stood_there_already_is_without_effect(vendor: ModuleType, kind: str, reach: Any, verb: str) -> None:
     """A replacement with the same value warns and is noted in the report.
 
@@ -409,6 +410,7 @@ CALLING: Final = {
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("outer", [hookpatch.inject, hookpatch.default])
 @pytest.mark.parametrize("name", CALLING)
+@pytest.mark.sampled(7)
 def test_an_object_that_calls_a_function_changed_in_place_is_reported(
     vendor: ModuleType, name: str, outer: Callable[..., hookpatch.Patch], together: bool
 ) -> None:

@@ -63,6 +63,7 @@ METHODS: Final = ("fork", "spawn", "forkserver")
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.sampled(1)
 def test_multiprocessing(home: Environment, method: str) -> None:
     """A process, a pool and an executor are patched, with each start method."""
     scene = f"""
@@ -106,6 +107,7 @@ def test_multiprocess(home: Environment, method: str) -> None:
     check(home, f"multiprocess_{method}", scene, 2)
 
 
+@pytest.mark.ends
 def test_pool_whose_workers_are_refused_for_ever_says_how_to_end_it(home: Environment) -> None:
     """A pool restarts refused workers for ever and does not report the failure.
 

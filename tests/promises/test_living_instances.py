@@ -93,6 +93,7 @@ def derived(name: str, answer: str = "new", **facts: Any) -> hookpatch.Patch:
 
 @pytest.mark.parametrize("verb", [pytest.param("replace", marks=pytest.mark.ends), "derive"])
 @pytest.mark.parametrize("name", FOLLOW)
+@pytest.mark.sampled(4)
 def test_instances_follow_and_are_given_back(kinds: ModuleType, name: str, verb: str) -> None:
     cls = getattr(kinds, name)
     instance, sibling = cls(), cls()

@@ -91,6 +91,7 @@ def _patch(verb: str, name: str, reach: Any) -> hookpatch.Patch:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("is_deep", [False, pytest.param(True, marks=[pytest.mark.ends, pytest.mark.once])])
 @pytest.mark.filterwarnings("ignore::hookpatch.errors.HookpatchWarning")
+@pytest.mark.sampled(2)
 def test_each_holder_is_patched_or_counted(
     make_module: Callable[[str, str], ModuleType], place: str, is_deep: bool
 ) -> None:

@@ -149,6 +149,7 @@ CELLS: Final[dict[str, tuple[Callable[[], hookpatch.Patch], Callable[[Any], Any]
 
 @pytest.mark.parametrize("asked_before", [True, False])
 @pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.sampled(8)
 def test_the_report_says_what_was_noted_before(
     make_module: Callable[[str, str], ModuleType], cell: str, asked_before: bool
 ) -> None:

@@ -88,6 +88,7 @@ def _differing(ropes: list[Any], before: list[Any], probe: Callable[[Any], Any])
 @pytest.mark.parametrize("is_narrowed", [pytest.param(True, marks=pytest.mark.ends), False])
 @pytest.mark.parametrize("address", [*ADDRESSES[:2], pytest.param(ADDRESSES[2], marks=pytest.mark.ends)])
 @pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.sampled(8)
 def test_the_chosen_instances_alone(verb: str, address: str, is_narrowed: bool, vendor: Any) -> None:
     """Of living instances and those made inside, also of subclasses, and of the parts of one object."""
     declare, probe = VERBS[verb]

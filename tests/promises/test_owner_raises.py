@@ -188,6 +188,7 @@ NOT_READ: Final = ("fetching.f", "watching.f", "watching.method", "mapping['f']"
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 @pytest.mark.parametrize("verb", ["wrap", "inject", "replace", "derive"])
 @pytest.mark.parametrize("slot", NOT_READ)
+@pytest.mark.sampled(10)
 def test_an_owner_that_cannot_be_read_spoils_no_other_patch(
     make_module: Callable[[str, str], Any], slot: str, verb: str, reach: Any
 ) -> None:

@@ -92,6 +92,7 @@ def test_start_up_line_is_one_line_that_imports_nothing_of_ours_when_unset(wheel
 
 @pytest.mark.once
 @each_project
+@pytest.mark.sampled(2)
 def test_wheel_from_the_sdist_has_the_whole_package_and_nothing_else(project: Path, all_wheels: Path) -> None:
     """The wheel has each file of its packages, without tests, caches and settings; the packages are typed."""
     settings = tomllib.loads((project / "pyproject.toml").read_text())
@@ -197,6 +198,7 @@ def test_git_ignores_the_libraries_of_pages() -> None:
         *(pytest.param(way, marks=[pytest.mark.once, pytest.mark.ends]) for way in ("folder", "sdist")),
     ],
 )
+@pytest.mark.sampled(1)
 def test_every_install_has_the_start_up_file(way: str, wheels: Path, tmp_path: Path) -> None:
     """`pip install .` and `-e .`, from sdist and wheel, install the start-up file; uninstalling removes the file."""
     source = tmp_path / "source"

@@ -210,6 +210,7 @@ def _sample(count: int, length: int, seed: int) -> list[tuple[str, tuple[str, ..
         pytest.param(2, 60, False, marks=pytest.mark.ends),
     ],
 )
+@pytest.mark.sampled(1)
 def test_some_patches_of_one_target(length: int, count: int, is_imported: bool, values: Any) -> None:
     """Compare random pairs and triples."""
     assert _wrong(_sample(count, length, seed=length), values, is_imported) == {}

@@ -130,6 +130,7 @@ MATCHES = {
 
 @pytest.mark.parametrize("is_there", [True, False])
 @pytest.mark.parametrize("way", MATCHES)
+@pytest.mark.sampled(10)
 def test_a_rule_stands_for(way: str, is_there: bool, vendor: Any) -> None:
     """Each kind of address, the module there or to come: each match once, in order, and exactly restored."""
     if not is_there:

@@ -174,6 +174,7 @@ def test_installer_and_resource_tracker_are_not_patched(home: Environment) -> No
 # --- the allow list
 
 
+@pytest.mark.ends
 def test_allow_list_of_the_environment(home: Environment) -> None:
     """An allow list refuses other plugins, also in a block; comments and blank lines are ignored."""
     home.add_plugin("other", LOUD.replace("upper", "lower"))
@@ -336,6 +337,7 @@ def planted(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environme
     "command", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.ends) for name in COMMANDS]
 )
 @pytest.mark.parametrize("way", ["script", pytest.param("module", marks=pytest.mark.ends)])
+@pytest.mark.sampled(3)
 def test_no_command_runs_what_lies_in_the_current_folder(planted: Environment, way: str, command: str) -> None:
     """Nor does a child process that the command starts: json.py, typing.py, hookpatch.py and their like are not run."""
     (planted.folder / "EVIL").unlink(missing_ok=True)

@@ -113,6 +113,7 @@ def special(make_module: Callable[[str, str], ModuleType]) -> Any:
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("name", SPECIAL)
+@pytest.mark.sampled(12)
 def test_a_special_method_of_an_object_is_said_to_be_looked_up_in_the_class(special: Any, name: str, verb: str) -> None:
     """Plan and report say the same; a patch in the class has its effect and no doubt."""
     method, new, use = SPECIAL[name]

@@ -46,6 +46,7 @@ def patch_of(verb: str, address: str) -> hookpatch.Patch:
 @pytest.mark.parametrize("verb", ["wrap", "default", "inject", "derive"])
 @pytest.mark.parametrize("of", ["Kind()", "Kind+()", "Child()"])
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.sampled(18)
 def test_a_call_on_a_temporary_is_patched(vendor: Any, name: str, of: str, verb: str) -> None:
     """A bound function taken from an instance keeps the patch while the session lasts, and passes through after it."""
     if verb == "derive" and name not in ("of_class", "static"):

@@ -106,6 +106,7 @@ def kinds(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 @pytest.mark.parametrize("verb", ["wrap", "replace", pytest.param("derive", marks=pytest.mark.ends)])
 @pytest.mark.parametrize("name", INHERITED)
+@pytest.mark.sampled(9)
 def test_what_is_inherited_is_patched_where_it_was_addressed(
     kinds: ModuleType, name: str, verb: str, reach: Any
 ) -> None:
@@ -221,6 +222,7 @@ def patch_of(name: str, verb: str, **where: Any) -> hookpatch.Patch:
 
 @pytest.mark.parametrize("verb", ["wrap", "replace", "derive"])
 @pytest.mark.parametrize("name", HELD)
+@pytest.mark.sampled(4)
 def test_only_these_modules_and_no_others(shop: ModuleType, name: str, verb: str) -> None:
     """The target's own slot counts like any place; modules imported later follow."""
     with pristine():
@@ -245,6 +247,7 @@ def test_only_these_modules_and_no_others(shop: ModuleType, name: str, verb: str
 
 @pytest.mark.parametrize("verb", ["wrap", "replace", "derive"])
 @pytest.mark.parametrize("name", HELD)
+@pytest.mark.sampled(4)
 def test_these_modules_excepted(shop: ModuleType, name: str, verb: str) -> None:
     """An excepted module imported later gets the original."""
     with pristine():

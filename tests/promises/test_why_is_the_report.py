@@ -157,6 +157,7 @@ def _of_effect(texts: Iterable[str]) -> set[str]:
 
 @pytest.mark.parametrize("examples", [4, pytest.param(60, marks=pytest.mark.ends)])
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.sampled(3)
 def test_why_says_what_the_report_says(vendor: ModuleType, family: str, examples: int) -> None:
     """For each patch, why() has a layer in the state of the report's row, and with the same words on its effect."""
 

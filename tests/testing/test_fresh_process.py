@@ -130,6 +130,7 @@ def test_check_tells_a_patch_that_had_no_effect(fresh_process: FreshProcess, whe
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process group is POSIX's")
+@pytest.mark.ends
 def test_program_that_does_not_end_is_ended_with_what_it_started(fresh_process: FreshProcess) -> None:
     """The error has the output so far. Its end is read, so the child process, with the same stdout, has ended."""
     program = """

@@ -46,6 +46,7 @@ TAKES_IT: dict[str, tuple[str, Any]] = {
 
 @pytest.mark.parametrize("verb", ["replace", "derive"])
 @pytest.mark.parametrize("case", TAKES_IT)
+@pytest.mark.sampled(12)
 def test_value_that_takes_what_the_function_takes_stands_for_it(vendor: ModuleType, verb: str, case: str) -> None:
     """Every valid call stays valid; an unknown signature is not refused."""
     name, value = TAKES_IT[case]

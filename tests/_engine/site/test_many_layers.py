@@ -66,6 +66,7 @@ def _count_of_calls(act: Callable[[], object], *functions: FunctionType) -> int:
 @pytest.mark.parametrize(
     "verb", [pytest.param(verb, marks=[pytest.mark.ends] * (verb in ("inject", "default"))) for verb in PATCHES]
 )
+@pytest.mark.sampled(2)
 def test_work_of_nested_blocks_does_not_grow_with_the_cube(make_module: MakeModule, verb: str) -> None:
     """Twice as many blocks around one slot take no more than four times the calls, for opening, report and end."""
     make_module("vendor", "def f(**given):\n    return given\n")

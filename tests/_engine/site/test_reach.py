@@ -515,6 +515,7 @@ def test_a_copy_of_an_inherited_method_follows_the_base_class(
         ("given_home.part:Given", "import given_home.part as home\nown = [home.Given][0]"),
     ],
 )
+@pytest.mark.sampled(8)
 def test_a_given_value_that_a_module_has_from_elsewhere_stays(
     vendor: ModuleType, write_module: Callable[[str, str], Path], given: str, binds: str, importing: str, reach: Any
 ) -> None:

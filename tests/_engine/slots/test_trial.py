@@ -144,6 +144,7 @@ def test_nothing_fails_on_this_python() -> None:
 
 
 @pytest.mark.parametrize("broken", BREAKS)
+@pytest.mark.sampled(3)
 def test_patch_holds_and_is_restored_whatever_is_broken(home: Environment, broken: str) -> None:
     """Patches hold and are restored for functions of each kind; the report says where a proxy is used."""
     warned = f" {PROXIES}" if broken == "code is laid out otherwise" else ""
