@@ -160,7 +160,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _sample(items: list[pytest.Item]) -> None:
-    """Of a row marked ``sampled(count)`` leave so many to `make test`, spread over the row; the others are ends."""
+    """Of a row marked ``sampled(count)`` leave so many to `make test`, spread over the row; others are `ends`."""
     rows: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sampled") is not None and item.get_closest_marker("ends") is None:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 EXIT_STATUS: Final = 78  # EX_CONFIG of sysexits.h: a requested patch cannot be applied
 INTERRUPTED: Final = 130  # Ctrl-C, as in shells
-_SHORT: Final = 1_000  # characters of a line that is not cut
 CALLS_STATUS: Final = 70  # EX_SOFTWARE: an applied patch was called less often than required
+_SHORT: Final = 1_000  # characters of a line that is not cut
 
 
 def of_this_process() -> str:

@@ -136,9 +136,8 @@ def _rows(most: int, *options: str) -> list[str]:
     completed = subprocess.run(command, capture_output=True, text=True, check=False)
     rows = [line.strip("| ").split(" | ") for line in completed.stdout.splitlines()[2:]]
     assert completed.returncode == 0, completed.stdout + completed.stderr
+    least = max(1, min(most // 2, 6))
     for _, *cells in rows:
         tried = [cell for cell in cells if cell != "not tried"]
-        assert all(cell.startswith("0 of ") and int(cell.split()[-1]) >= max(1, min(most // 2, 6)) for cell in tried), (
-            rows
-        )
+        assert all(cell.startswith("0 of ") and int(cell.split()[-1]) >= least for cell in tried), rows
     return [row[0] for row in rows]
