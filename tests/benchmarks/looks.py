@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import importlib.util
 import logging
 import operator
 import subprocess
@@ -166,6 +167,8 @@ def main() -> None:
     assert len(objects) > 1  # alive until here
     assert importlib.import_module("operator") is operator
 
+    if importlib.util.find_spec("freezegun") is None:
+        return print("\neleven names of time: not measured, without freezegun")
     for modules in ((), LARGE):
         heading(f"eleven names of time with {OBJECTS:,} objects alive, {' and '.join(modules) or 'few modules'}")
         # Each tool in processes of its own: hookpatch also looks for names in the caches of freezegun.
