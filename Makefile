@@ -42,8 +42,7 @@ test test-rest: export WHEELS := $(abspath $(VENV)/wheels)
 .PHONY: $(VENV)/wheels
 $(VENV)/wheels: $(INSTALLED)
 	@rm -rf $@
-	@printf '%s\n' $(CURDIR) $(PLUGINS) | xargs -n 1 -P 2 sh -c \
-		'$(BIN)/python -m build --no-isolation --outdir $@/$$(basename $$0) $$0 >$(VENV)/build.log 2>&1 || { cat $(VENV)/build.log; exit 255; }'
+	@PYTHONPATH=tests $(BIN)/python -c 'from environments import *; [build(project, Path("$@", project.name)) for project in PROJECTS]'
 
 test-all: test test-rest ## all tests; a fourth of the files on each other Python
 

@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from environments import PROJECTS, ROOT, Environment, build
@@ -161,14 +162,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _sample(items: list[pytest.Item]) -> None:
     """Of a row marked ``sampled(count)`` leave so many to `make test`, spread over the row; others are `ends`."""
-    rows: dict[str, list[pytest.Item]] = {}
+    rows: dict[tuple[Any, ...], list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("sampled") is not None and item.get_closest_marker("ends") is None:
-            rows.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for row in rows.values():
-        mark = row[0].get_closest_marker("sampled")
-        assert mark is not None
-        (count,) = mark.args
+        mark = item.get_closest_marker("sampled")
+        if mark is not None and item.get_closest_marker("ends") is None:
+            rows.setdefault((item.nodeid.partition("[")[0], *mark.args), []).append(item)
+    for (_, count), row in rows.items():
         kept = {place * len(row) // count for place in range(count)}
         for place, item in enumerate(row):
             if place not in kept:

@@ -18,9 +18,11 @@ PROJECTS = (ROOT, *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject
 
 
 def build(project: Path, out: Path, *kinds: str) -> None:
-    """Build distributions of a project with the tools of this environment."""
+    """Build distributions of a project with the tools of this environment; raise RuntimeError with what these wrote."""
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), *kinds, str(project)]
-    subprocess.run(command, check=True, capture_output=True, text=True)
+    completed = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if completed.returncode:
+        raise RuntimeError(f"{project} was not built:\n{completed.stdout}")
 
 
 class Environment:

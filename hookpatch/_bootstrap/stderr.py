@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 EXIT_STATUS: Final = 78  # EX_CONFIG of sysexits.h: a requested patch cannot be applied
 INTERRUPTED: Final = 130  # Ctrl-C, as in shells
 CALLS_STATUS: Final = 70  # EX_SOFTWARE: an applied patch was called less often than required
-_SHORT: Final = 1_000  # characters of a line that is not cut
+_SHORT: Final = 1_000  # characters of a line; ``one_line`` cuts lines of 4,000
 
 
 def of_this_process() -> str:
@@ -41,7 +41,7 @@ def write_line(*messages: object, kind: Literal["", "error", "warning"] = "", sp
 
 
 def _escape() -> Callable[[str], str]:
-    """Return the function that escapes a line, imported for the few lines that need it."""
+    """Return the function that escapes a line, imported for lines with control characters and for long lines alone."""
     try:
         from hookpatch.errors import one_line
     except (ImportError, OSError, RecursionError) as error:  # files or the path are used up

@@ -816,7 +816,6 @@ def test_two_thousand_reports_are_read_in_two_seconds(home: Environment, tmp_pat
 LEFT: Final = ("~loud_dist-1.0.dist-info", "~oud_dist-1.0.dist-info", "~~oud_dist-0.9.dist-info")
 
 
-@pytest.mark.sampled(1)
 def test_what_a_killed_pip_leaves_is_no_distribution(home: Environment) -> None:
     """pip renames folders before deletion: the plugin is offered once, and doctor names the folder."""
     for folder in LEFT:
