@@ -670,10 +670,18 @@ def outcome_of(body: Callable[[], object]) -> str:
         return "interrupted"
     except BaseException as error:
         # In foreign code, as in the code of a module that runs again, the error counts as one of this code.
-        errors = error.exceptions if isinstance(error, BaseExceptionGroup) else [error.__cause__]
-        is_of_thread = any(isinstance(cause, (FromThread, SystemExit)) for cause in errors)
+        is_of_thread = any(isinstance(cause, (FromThread, SystemExit)) for cause in _causes(error))
         return "interrupted" if is_of_thread else type(error).__name__
     return "ended"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, the errors of a group, and what each was raised from, however deep."""
+    yield error
+    nested = list(error.exceptions) if isinstance(error, BaseExceptionGroup) else []
+    for cause in (*nested, error.__cause__):
+        if cause is not None:
+            yield from _causes(cause)
 
 
 def _ready(work: Work) -> list[Any]:
