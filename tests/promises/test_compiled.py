@@ -35,6 +35,12 @@ def enclosing():
     return enclosed
 enclosed = enclosing()
 
+def with_cells_named_as_ours():
+    wrapper = below = args = kwargs = bind = instance = first = tail = 0.25
+    def in_cells(x): return x * (wrapper + below + args + kwargs + bind + instance + first + tail)
+    return in_cells
+in_cells = with_cells_named_as_ours()
+
 class Plain:
     def run(self, x): return x * 2
     def steps(self, x): yield from steps(x)
@@ -69,6 +75,7 @@ class Net(Base):
     def default_of_c(self, x): return defaulted_to_c(x)
     def partial(self, x): return partial(x)
     def closure(self, x): return enclosed(x)
+    def cells(self, x): return in_cells(x)
     def compiled_function(self, x): return compiled(x)
     def generator(self, x): return sum(steps(x))
     def method_generator(self, x): return sum(Plain().steps(x))
@@ -125,6 +132,7 @@ WAYS: Final[list[tuple[str, Make]]] = [
     ("default_of_c", _everywhere("torch:neg")),
     ("partial", _everywhere("torch:mul")),
     ("closure", _everywhere("torch:neg")),
+    ("cells", _everywhere("{}:in_cells")),
     ("compiled_function", _wrap("{}:compiled")),
     *(("generator", _of_generator("{}:steps", reach)) for reach in ("slot", "everywhere")),
     *(("method_generator", _of_generator("{}:Plain.steps", reach)) for reach in ("slot", "everywhere")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache, partial
 from types import CodeType, FunctionType, MappingProxyType, MethodType
 from typing import Any, Final, final
@@ -25,12 +25,6 @@ def inner(code: CodeType, name: str) -> CodeType:
     return function.replace(co_linetable=b"".join(entries))
 
 
-def as_collected(code: CodeType) -> CodeType:
-    """Return a trampoline's code as code of two parameters: the tuple and the dict of collected arguments."""
-    flags = code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | _MARKS)
-    return with_place(code, code.co_name, code.co_qualname, code.co_filename, code.co_firstlineno, flags, parameters=2)
-
-
 def placed(code: CodeType, like: FunctionType, source: CodeType) -> CodeType:
     """Return code with the name of a function and the place of its source, for inspect.getsource.
 
@@ -39,11 +33,11 @@ def placed(code: CodeType, like: FunctionType, source: CodeType) -> CodeType:
     """
     flags = code.co_flags | like.__code__.co_flags & _MARKS
     place = source.co_filename, source.co_firstlineno
-    return with_place(code, like.__name__, like.__qualname__, *place, flags, code.co_argcount)
+    return with_place(code, like.__name__, like.__qualname__, *place, flags)
 
 
 @lru_cache(maxsize=1024)
-def with_place(code: CodeType, name: str, qualname: str, file: str, line: int, flags: int, parameters: int) -> CodeType:
+def with_place(code: CodeType, name: str, qualname: str, file: str, line: int, flags: int) -> CodeType:
     """Return code with another name and place: the same object each time, since torch.compile caches by code.
 
     Every field is an argument: two codes can be equal in different places.
@@ -54,14 +48,13 @@ def with_place(code: CodeType, name: str, qualname: str, file: str, line: int, f
         co_filename=file,
         co_firstlineno=line,
         co_flags=flags,
-        co_argcount=parameters,
     )
 
 
 def running(code: CodeType) -> CodeType:
     """Return code without the marks of a coroutine or generator function."""
     place = code.co_name, code.co_qualname, code.co_filename, code.co_firstlineno
-    return with_place(code, *place, code.co_flags & ~_MARKS, code.co_argcount)
+    return with_place(code, *place, code.co_flags & ~_MARKS)
 
 
 def shape_of(like: FunctionType) -> str | None:
@@ -80,19 +73,61 @@ _ALL_SHAPES: Final = sum(_SHAPES)
 _MARKS: Final = _ALL_SHAPES | inspect.CO_ITERABLE_COROUTINE
 
 
-@cache
-def in_place(cells: int) -> CodeType:
-    """Return the code, for a number of cells, of a function that passes all arguments on to ``__hookpatch__``.
+# What a patched function does, compiled from text, after the link has been read once. A method is bound by __get__:
+# torch.compile cannot trace types.MethodType.
+_FUNCTION: Final = """
+  return wrapper(below, None, args, kwargs)
+"""
+_METHOD: Final = """
+  if bind is None:
+   return wrapper(below, None, args, kwargs)
+  try:  # faster than a test for arguments
+   instance = args[0]
+  except IndexError:
+   pass
+  else:
+   if instance is None:  # nothing binds a function to None
+    return wrapper(below, None, args, kwargs)
+   return wrapper(bind(instance), instance, args[tail], kwargs)
+  if kwargs.get(first) is None:  # called on the class, without an object or with a default
+   return wrapper(below, None, args, kwargs)
+  instance = kwargs.pop(first)  # called as Class.method(self=object)
+  return wrapper(bind(instance), instance, (), kwargs)
+"""
 
-    Compiled from text: a function with cells takes only code with as many free variables. The interpreter crashes on
-    code with free variables unknown to the compiler. ``__hookpatch__`` is a keyword default.
+
+@cache
+def of_trampoline(binds: bool) -> CodeType:
+    """Return the code of a function that calls the wrapper of a link; the link is in the cell ``__hookpatch__``.
+
+    ``binds``: the first argument is the object or class of a method call; the cells ``first`` and ``tail`` follow.
+    """
+    cells = ("__hookpatch__", "first", "tail") if binds else ("__hookpatch__",)
+    parts = "wrapper, below, bind" if binds else "wrapper, below, _"
+    return _compiled(cells, "", f"{parts} = __hookpatch__\n{_METHOD if binds else _FUNCTION}")
+
+
+@cache
+def in_place(binds: bool, cells: int) -> CodeType:
+    """Return the code of a function changed in place: the keyword default ``__hookpatch__`` is the link, and more.
+
+    A function with cells takes only code with as many free variables. The interpreter crashes on code with free
+    variables unknown to the compiler. A cell may have any name, and Dynamo keeps cells and other variables in one dict.
     """
     names = [f"cell{number:06}" for number in range(cells)]
-    mention = f"if 0: {', '.join(names)}" if names else ""
-    text = (
-        f"def make({', '.join(names)}):\n def trampoline(*args, __hookpatch__=None, **kwargs):\n  {mention}\n"
-        "  return __hookpatch__(args, kwargs)"
-    )
+    mention = f"if 0: {', '.join(names)}\n  " if names else ""
+    parts = "wrapper, below, bind, first, tail, _" if binds else "wrapper, below, _, _"
+    body = f"{mention}{parts} = __hookpatch__\n{_METHOD if binds else _FUNCTION}"
+    code = _compiled(names, ", __hookpatch__=None", body)
+    return code.replace(co_varnames=tuple(map(_unlike_a_cell, code.co_varnames))) if names else code
+
+
+def _unlike_a_cell(name: str) -> str:
+    return name if name == "__hookpatch__" else f"__hookpatch_{name}__"
+
+
+def _compiled(cells: Iterable[str], parameter: str, body: str) -> CodeType:
+    text = f"def make({', '.join(cells)}):\n def trampoline(*args{parameter}, **kwargs):\n  {body}"
     return inner(inner(compile(text, "<hookpatch>", "exec"), "make"), "trampoline")
 
 

@@ -21,7 +21,7 @@ from weakref import ReferenceType, ref
 
 from hookpatch._engine.calls import torchscript
 from hookpatch._engine.calls.annotations import share_annotations
-from hookpatch._engine.calls.code import Signature, as_collected, in_place, inner, placed, running, shape_of, with_place
+from hookpatch._engine.calls.code import Signature, in_place, of_trampoline, placed, running, shape_of, with_place
 from hookpatch._engine.calls.shortcut import Shortcut
 
 Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -43,46 +43,34 @@ FRAME_MARK: Final = " [hookpatch: "  # before the owner, in the name of the code
 class Trampoline:
     """A plain function that looks like another and calls a wrapper. Lives as long as the function is held.
 
-    ``function`` goes into the slot; ``link`` is the cell of its ``Link``.
+    ``function`` goes into the slot; ``link`` is the cell of its ``Link``. ``swap`` does the same in place, if there.
     """
 
-    __slots__ = ("__weakref__", "_binds", "_collected", "_defaults", "_named", "_plain", "_short", "function", "link")
+    __slots__ = ("__weakref__", "_defaults", "_named", "_plain", "_short", "binds", "function", "link", "swap")
 
     def __init__(self, like: FunctionType, below: Callable[..., Any], binds: bool) -> None:
         """Make a trampoline that looks like a function and passes calls through to ``below``.
 
         ``binds``: the first argument of the function is the object or class of a method call.
         """
-        self._binds: Final = binds
+        self.binds: Final = binds
         self.link: Final = CellType((pass_through, below, None))
         added = torchscript.attributes(like, self.link, wrappers_from, binds)
-        if binds:  # the cells in the order of co_freevars: by name
-            first = like.__code__.co_varnames[0] if like.__code__.co_argcount else ""
-            function = _copy(_codes()[1], like, (self.link, CellType(first), _TAIL), added)
-        else:
-            function = _copy(_codes()[0], like, (self.link,), added)
-        self.function: Final = function
+        cells = (self.link, CellType(_first_of(like)), _TAIL) if binds else (self.link,)  # by name, as co_freevars
+        self.function: Final = _copy(of_trampoline(binds), like, cells, added)
         self._plain: Final = self.function.__code__
         self._named = self._plain  # the code that reads the link, with the owner's name
         self._short: Shortcut | None = None
         self._defaults: tuple[Any, Any] | None = None  # of a function with a shortcut: without the shortcut
-        self._collected: FunctionType | None = None
+        self.swap: Swap | None = None
         _living.add(ref(self, _forget))
 
     @staticmethod
     def links() -> list[object]:
         """Return the contents of all links: tuples that hold an original without a name."""
-        return [trampoline.link.cell_contents for weak in _living.copy() if (trampoline := weak()) is not None]
-
-    @property
-    def collected(self) -> FunctionType:
-        """A function with the same effect, called with the tuple and the dict of arguments collected before."""
-        if self._collected is None:
-            function = self.function
-            self._collected = FunctionType(
-                as_collected(function.__code__), function.__globals__, function.__name__, None, function.__closure__
-            )
-        return self._collected
+        living = [trampoline for weak in _living.copy() if (trampoline := weak()) is not None]
+        swaps = [trampoline.swap.keyword_defaults[HOOK] for trampoline in living if trampoline.swap is not None]
+        return [*(trampoline.link.cell_contents for trampoline in living), *swaps]
 
     def point(
         self,
@@ -98,10 +86,10 @@ class Trampoline:
         takes a quarter of such a call. Else the wrapper gets the object as the first argument. ``short``: does the
         same as all wrappers from here on, without a frame.
         """
-        self.link.cell_contents = (wrapper, below, below.__get__ if asks_for_object and self._binds else None)
+        self.link.cell_contents = (wrapper, below, below.__get__ if asks_for_object and self.binds else None)
         self._named = code_with_owner(self._plain, self.function.__name__, owner) if owner else self._plain
-        if self._collected is not None:
-            self._collected.__code__ = as_collected(self._named)
+        if self.swap is not None:
+            self.swap.point(self.link.cell_contents, owner)
         if short is not None and short is self._short and self.is_short:
             return
         self.shorten(short)
@@ -177,8 +165,9 @@ def needs_the_call(function: FunctionType) -> str:
 
     A wrapper may have to know the arguments or the caller of each call.
     """
-    first = (function.__kwdefaults__ or {}).get(HOOK, function)
-    return next(filter(None, map(torchscript.needs_the_call, wrappers_from(link_of(first)))), "")
+    swap = (function.__kwdefaults__ or {}).get(HOOK)
+    link = link_of(function if swap is None else swap[-1])
+    return next(filter(None, map(torchscript.needs_the_call, wrappers_from(link))), "")
 
 
 def wrappers_from(link: CellType) -> Iterator[Wrapper]:
@@ -200,47 +189,15 @@ def code_with_owner(code: CodeType, name: str, owner: str) -> CodeType:
     """Return code with the owner of a patch in the name; the same object each time."""
     # A name costs a call no time. A note on the error would change a foreign object.
     place = code.co_qualname, code.co_filename, code.co_firstlineno
-    return with_place(code, f"{name}{FRAME_MARK}{owner}]", *place, code.co_flags, code.co_argcount)
-
-
-# The code of a trampoline is taken out of the next two functions, which are never called.
-def _function(__hookpatch__: Link) -> Callable[..., Any]:
-    def trampoline(*args: Any, **kwargs: Any) -> Any:
-        wrapper, below, _ = __hookpatch__
-        return wrapper(below, None, args, kwargs)
-
-    return trampoline
-
-
-def _method(__hookpatch__: Link, first: str, tail: slice) -> Callable[..., Any]:
-    def trampoline(*args: Any, **kwargs: Any) -> Any:
-        # Bound by __get__, since torch.compile cannot trace types.MethodType.
-        wrapper, below, bind = __hookpatch__
-        if bind is None:
-            return wrapper(below, None, args, kwargs)
-        try:  # faster than a test for arguments
-            instance = args[0]
-        except IndexError:
-            pass
-        else:
-            if instance is None:
-                return wrapper(below, None, args, kwargs)  # nothing binds a function to None
-            return wrapper(bind(instance), instance, args[tail], kwargs)
-        if kwargs.get(first) is None:
-            return wrapper(below, None, args, kwargs)  # called on the class, without an object or with a default
-        instance = kwargs.pop(first)  # called as Class.method(self=object)
-        return wrapper(bind(instance), instance, (), kwargs)
-
-    return trampoline
+    return with_place(code, f"{name}{FRAME_MARK}{owner}]", *place, code.co_flags)
 
 
 _TAIL: Final = CellType(slice(1, None))  # made once, not at each call
 
 
-@cache
-def _codes() -> tuple[CodeType, CodeType]:
-    """Return the code of a function's trampoline, and of a method's."""
-    return inner(_function.__code__, "trampoline"), inner(_method.__code__, "trampoline")
+def _first_of(like: FunctionType) -> str:
+    """Return the name of a function's first parameter."""
+    return like.__code__.co_varnames[0] if like.__code__.co_argcount else ""
 
 
 def can_stand_in(function: FunctionType, value: object) -> bool:
@@ -324,24 +281,30 @@ _BORNE: Final = frozenset({"__signature__", *torchscript.ATTRIBUTES})
 
 @final
 class Swap:
-    """The value of a function slot, for a function changed in place: code that calls a trampoline.
+    """The value of a function slot, for a function changed in place: code that does what a trampoline does.
 
-    The code finds the trampoline as a keyword default: torch.compile refuses a constant. Attributes of the function
-    take precedence over the added attributes, except the attribute by which Dynamo would look past the patch.
+    The code finds the link as a keyword default: torch.compile refuses a constant. The last item of this default is the
+    function of the trampoline. Attributes of the function take precedence over the added attributes, except the
+    attribute by which Dynamo would look past the patch.
     """
 
-    __slots__ = ("_codes", "_function", "_like", "attributes", "code", "keyword_defaults", "short")
+    __slots__ = ("_codes", "_function", "_like", "_more", "_plain", "attributes", "code", "keyword_defaults", "short")
 
     def __init__(self, like: FunctionType, trampoline: Trampoline, below: FunctionType) -> None:
         names = like.__code__.co_freevars
-        code = in_place(len(names))
+        code = in_place(trampoline.binds, len(names))
         # At the place of the callable below, for inspect.getsource: a derived function differs from ``like``.
-        self.code: Final = placed(code.replace(co_freevars=names) if names else code, like, below.__code__)
+        self._plain: Final = placed(code.replace(co_freevars=names) if names else code, like, below.__code__)
+        self.code = self._plain
         self.short: CodeType | None = None
         self._like: Final = like
         self._codes: tuple[CodeType, ...] = (self.code,)
         self._function: FunctionType | None = None
-        self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: trampoline.collected}
+        first = (_first_of(below), _TAIL.cell_contents) if trampoline.binds else ()
+        self._more: Final = (*first, trampoline.function)
+        link = *trampoline.link.cell_contents, *self._more
+        self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: link}
+        trampoline.swap = self
         self.attributes: Final = {name: value for name, value in vars(trampoline.function).items() if name in _BORNE}
         if shape_of(like) is not None or TRACED in vars(like):
             self.attributes[TRACED] = traced = _unmarked(like, self.code)
@@ -365,13 +328,22 @@ class Swap:
         if function is not None:
             function.__code__ = self.short or self.code
 
+    def point(self, link: Link, owner: str) -> None:
+        """Call the wrapper of a link from now on, in frames that name the owner."""
+        self.keyword_defaults[HOOK] = (*link, *self._more)  # GIL: in one operation
+        self.code = code_with_owner(self._plain, self._like.__name__, owner) if owner else self._plain
+        self._run(self.code)
+
     def shorten(self, short: CodeType | None) -> None:
-        """Run other code of the function in place of the trampoline, or for None the trampoline again."""
-        if short is not None and not self.is_code(short):
-            self._codes = (*self._codes, short)
+        """Run other code of the function in place of the wrappers, or for None the wrappers again."""
         self.short = short
+        self._run(short or self.code)
+
+    def _run(self, code: CodeType) -> None:
+        if not self.is_code(code):
+            self._codes = (*self._codes, code)
         if (function := self._function) is not None and self.is_code(function.__code__):  # else foreign code is there
-            function.__code__ = short or self.code
+            function.__code__ = code
 
     def is_code(self, code: CodeType) -> bool:
         """Return True if a code is of the swap, now or before."""

@@ -160,7 +160,7 @@ class LayerWalk:
         """Return the callee of a function with code replaced by hookpatch."""
         swap = site.slot.read()
         if isinstance(swap, Swap):
-            return swap.keyword_defaults[HOOK]
+            return swap.keyword_defaults[HOOK][-1]
         return site.slot.copy if isinstance(site.slot, FunctionSlot) else ABSENT
 
     def _bottom(self, value: Any, slot: Slot) -> Any:

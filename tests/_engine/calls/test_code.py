@@ -25,7 +25,7 @@ import hookpatch
 def test_patched_function_has_the_code_name_of_the_original(kinds: ModuleType, name: str, reach: str) -> None:
     """A traceback and a profile show the original's name; the wrapper also names the owner of the patch."""
     code = getattr(kinds, name).__code__
-    owner = {"slot": " [hookpatch: a patch given to active()]", "everywhere": ""}[reach]
+    owner = " [hookpatch: a patch given to active()]"
     with hookpatch.active(wrap_of(name, reach)):
         patched = getattr(kinds, name).__code__
         assert (patched.co_name, patched.co_qualname) == (code.co_name + owner, code.co_qualname)

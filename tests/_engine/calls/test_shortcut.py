@@ -114,7 +114,7 @@ def test_a_call_gives_what_it_gives_with_a_frame(module: ModuleType, name: str, 
     with_frames, without = results
     assert [result[:-1] for result in without] == [result[:-1] for result in with_frames]
     is_short = (verb, reach) != ("default", "everywhere")
-    assert {result[-1] for result in without} == ({plain} if is_short else {plain + 3})
+    assert {result[-1] for result in without} == ({plain} if is_short else {plain + 2})
 
 
 @pytest.mark.parametrize("reach", REACHES)
