@@ -6,7 +6,7 @@ import itertools
 import warnings
 from collections.abc import Callable
 from functools import partial, wraps
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -297,3 +297,21 @@ def test_a_kept_wrapper_leaves_an_argument_out_that_the_value_beneath_does_not_t
     assert kept() == vendor.speak() == "vendor w"
     outer.close()
     assert kept() == vendor.speak() == "vendor w"
+
+
+@pytest.mark.parametrize("copied", [lambda defaults: defaults, dict], ids=["the same defaults", "copied defaults"])
+def test_a_copy_of_a_function_changed_in_place_calls_the_original_after_the_end(
+    make_module: Callable[[str, str], ModuleType], copied: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    """A copy made of code and defaults, as functions are copied by hand. A later block does not reach the copy."""
+    vendor = make_module("vendor", "def say(*, word='w'): return word")
+    session = hookpatch.active(hookpatch.wrap("vendor:say", tagged("inside"), reach="everywhere"), children="local")
+    copies: list[FunctionType] = []
+    for _ in range(4):
+        with session:
+            assert vendor.say() == "inside(w)"
+            assert [copy() for copy in copies] == ["w"] * len(copies)
+            copies.append(FunctionType(vendor.say.__code__, vars(vendor)))
+            copies[-1].__kwdefaults__ = copied(vendor.say.__kwdefaults__)
+            assert copies[-1](word="x") == "inside(x)"
+        assert [vendor.say(), *(copy() for copy in copies)] == ["w"] * (1 + len(copies))

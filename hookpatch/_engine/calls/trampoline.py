@@ -67,9 +67,9 @@ class Trampoline:
 
     @staticmethod
     def links() -> list[object]:
-        """Return the contents of all links: tuples that hold an original without a name."""
+        """Return the contents of all links: tuples and lists that hold an original without a name."""
         living = [trampoline for weak in _living.copy() if (trampoline := weak()) is not None]
-        swaps = [trampoline.swap.keyword_defaults[HOOK] for trampoline in living if trampoline.swap is not None]
+        swaps = [trampoline.swap.link for trampoline in living if trampoline.swap is not None]
         return [*(trampoline.link.cell_contents for trampoline in living), *swaps]
 
     def point(
@@ -283,12 +283,15 @@ _BORNE: Final = frozenset({"__signature__", *torchscript.ATTRIBUTES})
 class Swap:
     """The value of a function slot, for a function changed in place: code that does what a trampoline does.
 
-    The code finds the link as a keyword default: torch.compile refuses a constant. The last item of this default is the
-    function of the trampoline. Attributes of the function take precedence over the added attributes, except the
-    attribute by which Dynamo would look past the patch.
+    The code finds the link as a keyword default: torch.compile refuses a constant. The link is a list, which a copy of
+    the function keeps, and the list's last item is the function of the trampoline. Attributes of the function take
+    precedence over the added attributes, except the attribute by which Dynamo would look past the patch.
     """
 
-    __slots__ = ("_codes", "_function", "_like", "_more", "_plain", "attributes", "code", "keyword_defaults", "short")
+    __slots__ = (
+        *("_codes", "_function", "_like", "_more", "_plain", "attributes", "code", "keyword_defaults", "link"),
+        "short",
+    )
 
     def __init__(self, like: FunctionType, trampoline: Trampoline, below: FunctionType) -> None:
         names = like.__code__.co_freevars
@@ -302,8 +305,8 @@ class Swap:
         self._function: FunctionType | None = None
         first = (_first_of(below), _TAIL.cell_contents) if trampoline.binds else ()
         self._more: Final = (*first, trampoline.function)
-        link = *trampoline.link.cell_contents, *self._more
-        self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: link}
+        self.link: Final = [*trampoline.link.cell_contents, *self._more]
+        self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: self.link}
         trampoline.swap = self
         self.attributes: Final = {name: value for name, value in vars(trampoline.function).items() if name in _BORNE}
         if shape_of(like) is not None or TRACED in vars(like):
@@ -330,7 +333,7 @@ class Swap:
 
     def point(self, link: Link, owner: str) -> None:
         """Call the wrapper of a link from now on, in frames that name the owner."""
-        self.keyword_defaults[HOOK] = (*link, *self._more)  # GIL: in one operation
+        self.link[:] = *link, *self._more  # GIL: in one operation
         self.code = code_with_owner(self._plain, self._like.__name__, owner) if owner else self._plain
         self._run(self.code)
 

@@ -275,7 +275,7 @@ def is_proxy(value: object) -> bool:
 
 def _kept_alive_by(value: Any) -> list[object]:
     """Return the list of the objects that a wrapper keeps alive."""
-    callee = value.keyword_defaults[HOOK][-1] if type(value) is Swap else inner(value)
+    callee = value.link[-1] if type(value) is Swap else inner(value)
     if type(callee) is FunctionType:
         return cast("list[object]", vars(callee).setdefault(HOOK, []))
     return cast("list[object]", callee._self_kept_alive)

@@ -8,7 +8,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final, final
 
 from hookpatch._engine.calls import beneath
-from hookpatch._engine.calls.trampoline import HOOK, Swap, beneath_link, is_trampoline, link_of
+from hookpatch._engine.calls.trampoline import Swap, beneath_link, is_trampoline, link_of
 from hookpatch._engine.patch.patch import GIVING_VERBS, MAKING_VERBS
 from hookpatch._engine.site.effect import lack_of_effect, lost_in_place
 from hookpatch._engine.site.layers.layer import Layer
@@ -160,7 +160,7 @@ class LayerWalk:
         """Return the callee of a function with code replaced by hookpatch."""
         swap = site.slot.read()
         if isinstance(swap, Swap):
-            return swap.keyword_defaults[HOOK][-1]
+            return swap.link[-1]
         return site.slot.copy if isinstance(site.slot, FunctionSlot) else ABSENT
 
     def _bottom(self, value: Any, slot: Slot) -> Any:
