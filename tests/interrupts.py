@@ -359,6 +359,7 @@ _OF_INSTANCES: Final = (
     hookpatch.replace(f"{NAME}:Sized().size", 7),
     hookpatch.wrap(f"{NAME}:Sized().double", louder),
 )
+_IN_PLACE: Final = hookpatch.wrap(f"{NAME}:run", louder, reach="everywhere")
 _TWO: Final = (hookpatch.wrap(f"{NAME}:run", louder), hookpatch.replace(f"{NAME}:limit", 2_000_000))
 _THREE: Final = (  # of new objects in a module executed anew
     hookpatch.replace(f"{NAME}:table['second']", 7),
@@ -400,7 +401,7 @@ def works() -> dict[str, Work]:
     """Return all pieces of work of hookpatch, by name."""
     verbs: Mapping[str, tuple[hookpatch.Patch, Callable[[], list[bool]]]] = {
         "wrap": (_TWO[0], _run_is_on),
-        "wrap everywhere": (hookpatch.wrap(f"{NAME}:run", louder, reach="everywhere"), _run_is_on),
+        "wrap everywhere": (_IN_PLACE, _run_is_on),
         "wrap a method": (
             hookpatch.wrap(f"{NAME}:Vendor.method", louder),
             lambda: [vendor().Vendor().method() != "method"],
@@ -435,6 +436,7 @@ def works() -> dict[str, Work]:
         Work("a patch made anew, inherit", _made_anew, _run_is_on),
         Work("a patch applied before", partial(_entered_before, _TWO[0], children="local"), _run_is_on),
         Work("two patches applied before, inherit", partial(_entered_before, *_TWO), _run_and_limit_are_on),
+        Work("everywhere, applied before", partial(_entered_before, _IN_PLACE, children="local"), _run_is_on),
         block("the source of a module", partial(hookpatch.active, _SOURCE, children="local"), _run_is_on),
         Work("import", lambda: _in_open_session(_imported_anew), _run_and_limit_are_on),
         Work("reload", lambda: _in_open_session(_reload), _run_and_limit_are_on),
@@ -452,6 +454,8 @@ def works() -> dict[str, Work]:
         Work("finalizer, a patch applied before", _dropped_before, _run_is_on),
         Work("a session entered again", partial(_entered_again, *_TWO, children="local"), _run_and_limit_are_on),
         Work("a session entered again, inherit", partial(_entered_again, *_TWO), _run_and_limit_are_on),
+        Work("everywhere, entered again", partial(_entered_again, _IN_PLACE, children="local"), _run_is_on),
+        Work("everywhere, entered again, inherit", partial(_entered_again, _IN_PLACE, _TWO[1]), _run_and_limit_are_on),
         Work(
             "a report inside a session entered again",
             partial(_entered_again, *_TWO, inside=hookpatch.report),

@@ -20,11 +20,15 @@ from hookpatch import Patch, active
 from hookpatch._bootstrap.interrupts import unwritten
 
 SOURCE = """\
+import functools
 limit = 3
+joined = functools.partial("-".join, "xy")
 def speak(word="x"): return f"vendor {word}"
 class Thing:
     size = 5
     def run(self, word="x"): return f"run {word}"
+    @staticmethod
+    def of_class(word="x", *, mark="!"): return f"static {word}{mark}"
 """
 
 
@@ -57,6 +61,10 @@ PATCHES: dict[str, Callable[[], Patch]] = {
     "wrap a method": lambda: hookpatch.wrap("vendor:Thing.run", loud),
     "inject": lambda: hookpatch.inject("vendor:speak", word="INJECTED"),
     "default": lambda: hookpatch.default("vendor:speak", word="DEFAULT"),
+    "wrap everywhere": lambda: hookpatch.wrap("vendor:speak", loud, reach="everywhere"),
+    "wrap a method everywhere": lambda: hookpatch.wrap("vendor:Thing.run", loud, reach="everywhere"),
+    "inject everywhere": lambda: hookpatch.inject("vendor:speak", word="INJECTED", reach="everywhere"),
+    "default everywhere": lambda: hookpatch.default("vendor:speak", word="DEFAULT", reach="everywhere"),
     "replace": lambda: hookpatch.replace("vendor:speak", other),
     "replace a value": lambda: hookpatch.replace("vendor:limit", 9),
     "replace a value of a class": lambda: hookpatch.replace("vendor:Thing.size", 9),
@@ -64,23 +72,41 @@ PATCHES: dict[str, Callable[[], Patch]] = {
 SLOW: dict[str, Callable[[], Patch]] = {
     "derive": lambda: hookpatch.derive("vendor:speak", lambda speak: lambda word="x": speak(word).upper()),
     "remove": lambda: hookpatch.remove("vendor:limit"),
-    "everywhere": lambda: hookpatch.wrap("vendor:speak", loud, reach="everywhere"),
+    "replace everywhere": lambda: hookpatch.replace("vendor:speak", other, reach="everywhere"),
+    "wrap C code everywhere": lambda: hookpatch.wrap("vendor:joined", loud, reach="everywhere"),
+    "wrap a static method everywhere": lambda: hookpatch.wrap("vendor:Thing.of_class", loud, reach="everywhere"),
     "required_calls": lambda: hookpatch.replace("vendor:speak", other, required_calls=0, requires="pytest"),
 }
 
 
 def seen(vendor: Any) -> list[Any]:
-    return [vendor.speak(), vendor.Thing().run(), getattr(vendor, "limit", None), vendor.Thing.size]
+    calls = [vendor.speak(), vendor.Thing().run(), vendor.joined(), vendor.Thing.of_class()]
+    return [*calls, getattr(vendor, "limit", None), vendor.Thing.size]
 
 
 def state(vendor: Any) -> list[Any]:
-    return [dict(vars(vendor)), dict(vars(vendor.Thing)), dict(os.environ), list(sys.meta_path), id(sys.meta_path)]
+    functions = vendor.speak, vendor.Thing.run, vendor.Thing.of_class
+    inside = [(each.__code__, each.__defaults__, each.__kwdefaults__, dict(vars(each))) for each in functions]
+    return [
+        *inside,
+        dict(vars(vendor)),
+        dict(vars(vendor.Thing)),
+        dict(os.environ),
+        [*sys.meta_path],
+        id(sys.meta_path),
+    ]
+
+
+@pytest.fixture(params=["wrap", "wrap everywhere"])
+def wrap(request: pytest.FixtureRequest) -> Callable[[], Patch]:
+    """Make a patch of a function, in its slot and in place."""
+    return PATCHES[request.param]
 
 
 def warm(patch: Patch, **how: Any) -> Any:
-    """Return a session opened twice before."""
+    """Return a session opened before: a patch in place is prepared with locks the first time."""
     session = active(patch, **how)
-    for _ in range(2):
+    for _ in range(3):
         with session:
             pass
     return session
@@ -168,15 +194,17 @@ def _in_thread(act: Callable[[], object]) -> None:
 @pytest.mark.parametrize("children", ["local", "inherit"])
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.sampled(6)
-def test_notes_are_put_off_until_somebody_looks(vendor: Any, look: str, children: Any) -> None:
-    session = warm(PATCHES["wrap"](), children=children)
+def test_notes_are_put_off_until_somebody_looks(
+    vendor: Any, wrap: Callable[[], Patch], look: str, children: Any
+) -> None:
+    session = warm(wrap(), children=children)
     before = state(vendor)
     with session:
         assert unwritten
         LOOKS[look]()
         assert not unwritten
         assert vendor.speak() == "VENDOR X"
-        assert [row.state for row in hookpatch.report()] == ["applied"]
+        assert {row.state for row in hookpatch.report()} == {"applied"}
     assert not unwritten
     assert vendor.speak() == "vendor x"
     if look != "a reload":
@@ -186,9 +214,9 @@ def test_notes_are_put_off_until_somebody_looks(vendor: Any, look: str, children
     assert vendor.speak() == "vendor x"
 
 
-def test_other_session_finds_the_patch_of_a_block_without_notes(vendor: Any) -> None:
+def test_other_session_finds_the_patch_of_a_block_without_notes(vendor: Any, wrap: Callable[[], Patch]) -> None:
     """The other session's patch lies outside, and the original stays known to both."""
-    speak, session = vendor.speak, warm(PATCHES["wrap"]())
+    speak, session = vendor.speak, warm(wrap())
     with session:
         assert unwritten
         with active(hookpatch.wrap("vendor:speak", short)):
@@ -197,8 +225,8 @@ def test_other_session_finds_the_patch_of_a_block_without_notes(vendor: Any) -> 
     assert vendor.speak is speak
 
 
-def test_times_in_the_report(vendor: Any) -> None:
-    session = warm(PATCHES["wrap"]())
+def test_times_in_the_report(vendor: Any, wrap: Callable[[], Patch]) -> None:
+    session = warm(wrap())
     with session:
         assert is_fast(session)
     [row] = session.report()
@@ -207,9 +235,9 @@ def test_times_in_the_report(vendor: Any) -> None:
     assert row.applied_at <= row.ended_at
 
 
-def test_session_of_two_patches_is_all_or_none(vendor: Any) -> None:
+def test_session_of_two_patches_is_all_or_none(vendor: Any, wrap: Callable[[], Patch]) -> None:
     """When the stamp of the second holds no more, the first is not applied twice, and the second fails as ever."""
-    session = active(PATCHES["wrap"](), PATCHES["replace a value"](), children="local")
+    session = active(wrap(), PATCHES["replace a value"](), children="local")
     for _ in range(3):
         with session:
             assert seen(vendor)[0] == "VENDOR X"
@@ -226,9 +254,9 @@ def test_session_of_two_patches_is_all_or_none(vendor: Any) -> None:
 
 
 @pytest.mark.parametrize("ends_first", ["fast", "other"])
-def test_other_session_on_the_same_site(vendor: Any, ends_first: str) -> None:
+def test_other_session_on_the_same_site(vendor: Any, wrap: Callable[[], Patch], ends_first: str) -> None:
     """A later session on the same site lies outside; either may end first."""
-    speak, session = vendor.speak, warm(PATCHES["wrap"]())
+    speak, session = vendor.speak, warm(wrap())
     session.__enter__()
     assert is_fast(session)
     outside = active(hookpatch.wrap("vendor:speak", short)).open()
@@ -254,8 +282,8 @@ def test_same_patch_in_two_sessions(vendor: Any) -> None:
         assert is_fast(first)
 
 
-def test_nested_recursive_and_by_other_threads(vendor: Any) -> None:
-    speak, session = vendor.speak, warm(PATCHES["wrap"]())
+def test_nested_recursive_and_by_other_threads(vendor: Any, wrap: Callable[[], Patch]) -> None:
+    speak, session = vendor.speak, warm(wrap())
 
     def inside() -> None:
         with session:
@@ -272,8 +300,8 @@ def test_nested_recursive_and_by_other_threads(vendor: Any) -> None:
     assert vendor.speak is speak
 
 
-def test_reload_inside(vendor: Any) -> None:
-    session = warm(PATCHES["wrap"]())
+def test_reload_inside(vendor: Any, wrap: Callable[[], Patch]) -> None:
+    session = warm(wrap())
     with session:
         assert is_fast(session)
         importlib.reload(vendor)
@@ -284,8 +312,8 @@ def test_reload_inside(vendor: Any) -> None:
     assert vendor.speak() == "vendor x"
 
 
-def test_import_anew_inside(vendor: Any) -> None:
-    session = warm(PATCHES["wrap"]())
+def test_import_anew_inside(vendor: Any, wrap: Callable[[], Patch]) -> None:
+    session = warm(wrap())
     with session:
         del sys.modules["vendor"]
         anew: Any = importlib.import_module("vendor")
@@ -293,15 +321,68 @@ def test_import_anew_inside(vendor: Any) -> None:
     assert (anew.speak(), vendor.speak()) == ("vendor x", "vendor x")
 
 
-def test_foreign_value_over_ours(vendor: Any) -> None:
+def test_foreign_value_over_ours(vendor: Any, wrap: Callable[[], Patch]) -> None:
     """A foreign value over ours is left alone and reported."""
-    session = warm(PATCHES["wrap"]()).__enter__()
+    session = warm(wrap()).__enter__()
     assert is_fast(session)
     vendor.speak = other
     with pytest.warns(hookpatch.errors.DisplacedWarning):
         session.close()
     assert vendor.speak is other
     assert [row.state for row in session.report()] == ["overwritten"]
+
+
+def test_foreign_code_of_a_function_changed_in_place(vendor: Any) -> None:
+    """Foreign code is left alone and reported. When it puts our code back, the function is restored."""
+    before, session = state(vendor), warm(PATCHES["wrap everywhere"](), children="local").__enter__()
+    assert is_fast(session)
+    ours, vendor.speak.__code__ = vendor.speak.__code__, other.__code__
+    with pytest.warns(hookpatch.errors.DisplacedWarning):
+        session.close()
+    assert vendor.speak.__code__ is other.__code__
+    assert [row.state for row in session.report()] == ["overwritten"]
+    vendor.speak.__code__ = ours
+    assert vendor.speak() == "vendor x"
+    hookpatch.report()
+    assert state(vendor) == before
+
+
+def test_call_of_a_function_changed_in_place_runs_over_the_end(vendor: Any) -> None:
+    """A running call goes on with the wrapper; the next block changes the same function again."""
+    entered, go = threading.Event(), threading.Event()
+    results: list[str] = []
+
+    def waiting(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            entered.set()
+            go.wait(20)
+        return wrapped(*args, **kwargs).upper()
+
+    code, patch = vendor.speak.__code__, hookpatch.wrap("vendor:speak", waiting, reach="everywhere")
+    session = warm(patch, children="local")
+    thread = threading.Thread(target=lambda: results.append(vendor.speak()))
+    with session:
+        assert is_fast(session)
+        thread.start()
+        entered.wait(20)
+    assert (vendor.speak(), vendor.speak.__code__) == ("vendor x", code)
+    with session:
+        assert vendor.speak() == "VENDOR X"
+    go.set()
+    thread.join(20)
+    assert (results, vendor.speak(), vendor.speak.__code__) == (["VENDOR X"], "vendor x", code)
+
+
+def test_patch_in_place_beside_a_wrapper_that_calls_the_original(vendor: Any) -> None:
+    """A function is changed in place unless another patch of the session keeps the function for calls of its own."""
+    speak, patch = vendor.speak, PATCHES["wrap everywhere"]()
+    keeper = hookpatch.wrap("vendor:Thing.run", lambda wrapped, instance, args, kwargs: speak())
+    for session, is_kept in [(active(patch), False), (active(patch, keeper), True), (active(patch), False)]:
+        for _ in range(4):
+            with session:
+                assert (vendor.speak(), vendor.Thing().run()) == ("VENDOR X", "vendor x" if is_kept else "run x")
+                assert (vendor.speak is speak) != is_kept
+            assert (vendor.speak, vendor.speak(), vendor.Thing().run()) == (speak, "vendor x", "run x")
 
 
 def test_wrapper_that_leaks_passes_through(vendor: Any) -> None:
@@ -315,8 +396,8 @@ def test_wrapper_that_leaks_passes_through(vendor: Any) -> None:
         assert (leaked(), vendor.speak()) == ("vendor x", "VENDOR X")
 
 
-def test_dropped_session(vendor: Any) -> None:
-    speak, patch = vendor.speak, PATCHES["wrap"]()
+def test_dropped_session(vendor: Any, wrap: Callable[[], Patch]) -> None:
+    speak, patch = vendor.speak, wrap()
     warm(patch)
     sessions = [active(patch, children="local").__enter__()]
     assert is_fast(sessions[0])
@@ -325,8 +406,8 @@ def test_dropped_session(vendor: Any) -> None:
     assert vendor.speak is speak
 
 
-def test_nothing_keeps_a_session_alive(vendor: Any) -> None:
-    patch = PATCHES["wrap"]()
+def test_nothing_keeps_a_session_alive(vendor: Any, wrap: Callable[[], Patch]) -> None:
+    patch = wrap()
     warm(patch)
     session = active(patch)
     with session:
@@ -341,9 +422,11 @@ def test_nothing_keeps_a_session_alive(vendor: Any) -> None:
 
 
 @pytest.mark.parametrize("is_cycle", [False, True])
-def test_death_of_a_closed_session_keeps_no_block_off_the_fast_path(vendor: Any, is_cycle: bool) -> None:
+def test_death_of_a_closed_session_keeps_no_block_off_the_fast_path(
+    vendor: Any, wrap: Callable[[], Patch], is_cycle: bool
+) -> None:
     """A closed session keeps its place in the list of open sessions; the next block has no look to take."""
-    patch = PATCHES["wrap"]()
+    patch = wrap()
     session, next_session = warm(patch), warm(patch)
     if is_cycle:
         session.itself = session
@@ -353,17 +436,17 @@ def test_death_of_a_closed_session_keeps_no_block_off_the_fast_path(vendor: Any,
         assert is_fast(next_session)
 
 
-def test_disabled(vendor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = warm(PATCHES["wrap"]())
+def test_disabled(vendor: Any, wrap: Callable[[], Patch], monkeypatch: pytest.MonkeyPatch) -> None:
+    session = warm(wrap())
     monkeypatch.setenv("HOOKPATCH_DISABLE", "1")
     with session:
         assert vendor.speak() == "vendor x"
         assert [row.state for row in session.report()] == ["skipped"]
 
 
-def test_fork_inside(vendor: Any) -> None:
+def test_fork_inside(vendor: Any, wrap: Callable[[], Patch]) -> None:
     """The forked process has the patch, and restores the slot in the same way."""
-    speak, session = vendor.speak, warm(PATCHES["wrap"]())
+    speak, session = vendor.speak, warm(wrap())
     with session:
         pid = os.fork()
         if pid == 0:
@@ -376,11 +459,11 @@ def test_fork_inside(vendor: Any) -> None:
     assert vendor.speak is speak
 
 
-def test_decorated_function(vendor: Any) -> None:
+def test_decorated_function(vendor: Any, wrap: Callable[[], Patch]) -> None:
     """A decorated function is patched, also when raising or recursive."""
     speak = vendor.speak
 
-    @active(PATCHES["wrap"](), children="local")
+    @active(wrap(), children="local")
     def call(depth: int = 0) -> str:
         if depth:
             call(depth - 1)

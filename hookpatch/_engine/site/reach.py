@@ -87,7 +87,7 @@ class Everywhere:
             TargetRefused: the slot holds a value that other code may hold by chance, the patch removes, or a module
                 named in ``only_in`` does not exist.
         """
-        referent, is_in_place = self._referent, self._is_in_place
+        referent, is_in_place = self._referent, self.is_in_place
         remedy = "take reach='slot', and one patch for each place"
         if self.patch.verb == "remove":
             problem = "reach='everywhere' cannot remove: lists and defaults would get shorter"
@@ -129,7 +129,7 @@ class Everywhere:
         return () if self.own is ABSENT else doubts_around(self.patch, self.slot, self._shown)
 
     @property
-    def _is_in_place(self) -> bool:
+    def is_in_place(self) -> bool:
         """True for a Python function, unless a holder needs the original and places are patched one by one."""
         referent = self._referent
         if type(referent) is not FunctionType or self.patch.is_narrowed:
@@ -143,11 +143,11 @@ class Everywhere:
     @property
     def first(self) -> Slot:
         """The slot of the target itself: the code of a Python function changed in place, else the slot."""
-        return FunctionSlot(self._referent, binds(self.slot, self.own)) if self._is_in_place else self.slot
+        return FunctionSlot(self._referent, binds(self.slot, self.own)) if self.is_in_place else self.slot
 
     def searched_objects(self) -> list[Any]:
         """Return the objects for the search of holders; empty for a Python function changed in place."""
-        return [] if self.own is ABSENT or self._is_in_place else [self._referent]
+        return [] if self.own is ABSENT or self.is_in_place else [self._referent]
 
     def places(self, found: Found | None) -> list[tuple[Slot, str | None]]:
         """Return the slots of the patch, each with the place in words; None in place of words for the target itself.
@@ -160,7 +160,7 @@ class Everywhere:
             found: the holders of this object and others, if a search for several patches was made just now.
         """
         slot, own, referent = self.slot, self.own, self._referent
-        if own is ABSENT or self._is_in_place:
+        if own is ABSENT or self.is_in_place:
             return [(self.first, None)]
         changes = [self.patch.change, *self.changes.values]
         if found is None or not any(sought is referent for sought in found.objects):

@@ -26,7 +26,7 @@ from hookpatch._engine.site.slot_state import Ending, Former, SlotState
 from hookpatch._engine.site.stand_in import StandIn, keep_pointed, reuse
 from hookpatch._engine.site.turn_lock import SiteLock
 from hookpatch._engine.slots.attribute import AttributeSlot
-from hookpatch._engine.slots.function import leads_to
+from hookpatch._engine.slots.function import FunctionSlot, InPlace, leads_to
 from hookpatch._engine.slots.lazy import KNOWS_LAZY, follow, lazy_names, lazy_places
 from hookpatch._engine.slots.originals import began, originals, patched_at, reading
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner, is_same_value
@@ -39,25 +39,29 @@ covered: Final[set[Site]] = set()  # sites with a foreign value in the slot in p
 _heirs: Final[dict[str, set[ReferenceType[Site]]]] = {}
 
 
-@final
 class Alone:
     """The only layer of a site, with all values that the site needs to apply the layer again.
 
     Attributes:
+        base: the value under the layer.
         is_applied: True from the beginning of ``lay_again`` to the end of ``lift_again``.
         layers: the site's list of layers while the layer is applied.
         facts: the site's facts from ``lay_again`` on.
     """
 
     __slots__ = (
-        *("call", "cell", "code", "facts", "function", "is_applied", "layer", "layers", "link", "names", "off", "own"),
-        *("name", "references", "stand_in", "stand_ins", "value", "write", "written"),
+        *("base", "call", "cell", "code", "facts", "function", "is_applied", "layer", "layers", "link", "names"),
+        *("name", "off", "own", "references", "stand_in", "stand_ins", "value", "write", "written"),
     )
 
-    def __init__(self, layer: Layer, slot: Any, own: Any, stand_in: StandIn | None) -> None:
+    def __init__(self, layer: Layer, own: Any, stand_in: StandIn | None, names: Any, name: str, write: Any) -> None:
+        """``names.get(name)`` returns the value in the slot, and ``write(name, value)`` writes the slot."""
         self.layer: Final = layer
-        self.names: Final[Any] = vars(slot.owner)
+        self.names: Final = names
+        self.name: Final = name
+        self.write: Final = write
         self.own: Final = own
+        self.base: Final = own if stand_in is None else stand_in.base
         self.stand_in: Final = stand_in
         self.stand_ins: Final = () if stand_in is None else (stand_in,)
         self.is_applied = False
@@ -68,18 +72,18 @@ class Alone:
         self.value: Any = layer.patch.change if stand_in is None else stand_in.value
         if stand_in is not None:
             stand_in.fit(layer, stand_in.parameters())
-            self.off: Final = cell.cell_contents
+            self.off: Final = None if cell is None else cell.cell_contents
             stand_in.point([layer])
+            stand_in.layers = ()
+        if cell is not None:
             self.link: Final = cell.cell_contents
-            cell.cell_contents, stand_in.layers = self.off, ()
+            cell.cell_contents = self.off
         # The function of the wrapper; without a wrapper any function. No local variable: references are counted.
-        self.function: Final[Any] = Alone.__init__ if stand_in is None else inner(self.value)
+        self.function: Final[Any] = Alone.__init__ if cell is None else inner(self.value)
         self.code: Final = self.function.__code__
         self.call: Final = layer.call
         self.written: Final = (weakly(self.value),) if is_recognisable(self.value) else ()
         layer.end()
-        self.name: Final[Any] = slot.name
-        self.write: Final = slot.writer(self.names)
         self.references: Final = sys.getrefcount(self.value)  # without the slot; counted by this expression everywhere
 
     def put_value(self) -> bool:
@@ -102,6 +106,32 @@ class Alone:
             cell.cell_contents = self.off
         if self.names.get(self.name) is self.value:
             self.write(self.name, self.own)
+
+    def is_free(self) -> bool:
+        """Return True if no other code holds the layer's wrapper, which is not in the slot."""
+        return self.stand_in is None or sys.getrefcount(self.value) == self.references
+
+
+@final
+class AloneInPlace(Alone):
+    """The only layer of a function changed in place; ``home``: the target's slot, which holds the function."""
+
+    __slots__ = ()
+
+    def __init__(self, layer: Layer, slot: FunctionSlot, own: CodeType, home: AttributeSlot) -> None:
+        stand_in = StandIn(slot.copy_with(own), slot, own=True)
+        in_place = InPlace(slot, stand_in.value, home)
+        super().__init__(layer, own, stand_in, in_place, home.name, in_place.write)
+        in_place.note_link()
+        layer.home = home, slot.owner
+
+    def take_value(self) -> None:
+        """Undo ``put_value``."""
+        self.names.take(self.own)
+
+    def is_free(self) -> bool:
+        """Return True if no other code holds the link."""
+        return bool(self.names.is_free())
 
 
 @final
@@ -248,20 +278,27 @@ class Site:
         self._change(lambda layers: [other for other in layers if other is not layer], end)
         return ending
 
-    def alone(self, layer: Layer, own: Any) -> Alone | None:
+    def alone(self, layer: Layer, own: Any, home: AttributeSlot | None) -> Alone | None:
         """Return a layer to apply here again, alone; None if a session must apply the layer first. On the fast path.
+
+        ``home``: the target's slot, for a function changed in place.
 
         Raises:
             SignatureError: the layer does not fit the function.
         """
+        if isinstance(self.slot, FunctionSlot):
+            return None if self._layers or home is None else AloneInPlace(layer, self.slot, own, home)
+        slot: Any = self.slot
+        names = vars(slot.owner)
+        place = names, slot.name, slot.writer(names)
         if not layer.wraps:
-            return Alone(layer, self.slot, own, None)
+            return Alone(layer, own, None, *place)
         if self._layers:
             return None
-        spare, self._spare = self._spare or StandIn(own, self.slot, own=True), None
+        spare, self._spare = self._spare or StandIn(own, slot, own=True), None
         if spare.link is None or spare.base is not own or not spare.is_free:
             return None
-        return Alone(layer, self.slot, own, spare)
+        return Alone(layer, own, spare, *place)
 
     def spare(self, alone: Alone) -> None:
         """Use the wrapper of a lifted layer for the next layer."""
@@ -275,7 +312,8 @@ class Site:
         if self.last_facts is not alone.facts:
             if self._layers or self._retired or self._unfinished is not None:
                 return False
-            state.original = state.base = state.value = own
+            state.original = state.value = own
+            state.base = alone.base
             state.writing, state.written = None, alone.written
             state.is_covered = state.may_come_back = False
             self._ending, self.last_facts = "restored", alone.facts
@@ -302,8 +340,7 @@ class Site:
 
     def lies_alone(self, alone: Alone) -> bool:
         """Return True if a layer was not touched since ``lay_again``. Asked on the fast path."""
-        slot: Any = self.slot
-        if self.last_facts is not alone.facts or alone.names.get(slot.name) is not alone.value:
+        if self.last_facts is not alone.facts or alone.names.get(alone.name) is not alone.value:
             return False
         return alone.function.__code__ is alone.code
 
@@ -318,7 +355,7 @@ class Site:
         self._layers, self._stand_ins = [], ()
         originals.pop(self.slot.key, None)
         alone.is_applied = False
-        if stand_in is None or sys.getrefcount(alone.value) == alone.references:
+        if stand_in is None or alone.is_free():
             return True
         stand_in.point(())
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from functools import partial
 from inspect import unwrap
@@ -12,6 +13,7 @@ from typing import Any, Final, final
 from hookpatch._engine.calls.code import LRU_CACHE, decorated
 from hookpatch._engine.calls.kept import keeps
 from hookpatch._engine.calls.trampoline import TRACED, Attributes, Swap, copy_with_code, lengthen
+from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot, inner
 
 
@@ -117,8 +119,63 @@ class FunctionSlot(OwnValueSlot):
         self._swap = self._coming = self.attributes = None
         self._is_leaving = False
 
+    @property
+    def is_changed(self) -> bool:
+        """True from the first act of the write of a Swap to the last act of the write of the original code."""
+        return self._coming is not None or self._swap is not None or self._is_leaving
+
     def __str__(self) -> str:
         return f"{self.owner.__module__}:{self.owner.__qualname__}"
+
+
+@final
+class InPlace:
+    """A Swap that comes into its function and leaves the function again and again. All calls are on the fast path.
+
+    ``home``: the target's slot, which holds the function. ``swap``: without a layer.
+    """
+
+    __slots__ = ("_names", "_off", "_on", "_references", "_slot", "_swap")
+
+    def __init__(self, slot: FunctionSlot, swap: Swap, home: AttributeSlot) -> None:
+        self._slot: Final = slot
+        self._swap: Final = swap
+        self._names: Final[Any] = vars(home.owner)
+        self._off: Final = [*swap.link]
+        self._on: list[Any] = []
+        self._references: Final = self._count()
+
+    def note_link(self) -> None:
+        """Note the Swap's present link for the times in force."""
+        self._on = [*self._swap.link]
+        self._swap.link[:] = self._off
+
+    def get(self, name: str) -> Any:
+        """Return the Swap in force, or the function's code; None if home or the Swap is not as before."""
+        is_as_before = self._names.get(name) is self._slot.owner and self.is_free()
+        return self._slot.read() if is_as_before else None
+
+    def write(self, name: str, value: Any) -> None:
+        """Put the Swap into force, or the original code."""
+        self._swap.link[:] = self._on if value is self._swap else self._off
+        self._slot.write(value)
+
+    def take(self, original: CodeType) -> None:
+        """Write the original code, also after an interrupted write, unless foreign code is there."""
+        self._swap.link[:] = self._off
+        code = self._slot.owner.__code__
+        if self._slot.is_changed and (code is original or self._swap.is_code(code)):
+            self._slot.write(original)
+
+    def is_free(self) -> bool:
+        """Return True if no other code holds the link, as a copy of the function or a running call does."""
+        return self._count() == self._references
+
+    def _count(self) -> int:
+        """Return the reference counts of the link and the defaults, without the function's reference."""
+        defaults = self._swap.keyword_defaults
+        is_in_function = self._slot.owner.__kwdefaults__ is defaults
+        return sys.getrefcount(self._swap.link) + sys.getrefcount(defaults) - is_in_function
 
 
 _set_attributes: Final = vars(FunctionType)["__dict__"].__set__

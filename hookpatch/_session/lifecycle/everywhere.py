@@ -41,6 +41,22 @@ def changes_of(ledger: Ledger, moment: object) -> Any:
     return changes[1]
 
 
+def is_in_place(request: Requested, slot: Slot, changes: Any) -> bool:
+    """Return True if a patch changes the function in a slot in place; ``changes``: see ``changes_of``."""
+    own = slot.read()
+    return bool(reach().Everywhere(request.patch, slot, own, request.goes_to, changes, request.home).is_in_place)
+
+
+def are_in_place(requests: Sequence[Requested]) -> bool:
+    """Return True if all functions that were changed in place are so, too, beside the other patches of a session."""
+    preparations = [(request, request.patch._prepared) for request in requests]
+    homes = [(request, preparation.home) for request, preparation in preparations if preparation and preparation.home]
+    if not homes:
+        return True
+    changes = reach().Changes(request.patch.change for request in requests)
+    return all(is_in_place(request, home, changes) for request, home in homes)
+
+
 def shared_holders(ledger: Ledger, request: Requested, everywhere: Any, anew: bool) -> Any:
     """Return the holders of the objects of several patches, ``everywhere`` among them; None for a patch alone.
 

@@ -18,7 +18,7 @@ from hookpatch._engine.site.layers.layer import Layer
 from hookpatch._engine.site.site import Alone, Site
 from hookpatch._engine.site.sites import claims
 from hookpatch._engine.slots.attribute import AttributeSlot
-from hookpatch._engine.slots.slot import alike
+from hookpatch._engine.slots.slot import Slot, alike
 from hookpatch._plugins import notify
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.applied import AppliedLayer
@@ -35,6 +35,7 @@ class Prepared:
 
     Attributes:
         is_first: True until the end of the first session, of a patch prepared without a lock.
+        home: the target's slot, for a function changed in place; else None.
         is_kept: False if the results would keep further objects alive after the end of the session.
         number: the number of the session that uses the object, 0 without a session.
         requests: the arguments of a session of the patch alone, by the value of ``children``: see ``keep_request``.
@@ -42,19 +43,27 @@ class Prepared:
 
     __slots__ = (
         *("_is_plain", "_session", "alone", "applied", "is_first", "is_kept", "module", "number"),
-        *("class_", "own", "request", "requests", "site", "watch"),
+        *("class_", "home", "own", "request", "requests", "site", "watch"),
     )
 
     def __init__(
-        self, module: ModuleType, class_: str | None, site: Site, own: Any, is_plain: bool, is_first: bool = False
+        self,
+        module: ModuleType,
+        class_: str | None,
+        site: Site,
+        own: Any,
+        is_plain: bool,
+        is_first: bool = False,
+        home: AttributeSlot | None = None,
     ) -> None:
         self.module: Final = module
         self.class_: Final = class_  # the name of the class in the module, None for a function of the module
         self.site: Final = site
         self.own: Final = own
+        self.home: Final = home
         self._is_plain: Final = is_plain
         self.is_first = is_first
-        self.is_kept: Final = type(own) in _KINDS
+        self.is_kept: Final = home is not None or type(own) in _KINDS
         self.number = 0
         self.requests: dict[str, tuple[tuple[Requested, ...], tuple[Any, ...]]] = _NONE
         self.alone: Alone | None = None
@@ -67,12 +76,13 @@ class Prepared:
         """Return True if the stamp holds for a module."""
         if self.is_first:  # prepared without a lock: another site of the slot may be known
             return False
-        if self.module is not module or self.site.layers or not isinstance(self.own, FunctionType):
+        if self.module is not module or self.site.layers or not (self.home or isinstance(self.own, FunctionType)):
             return False
-        return self.is_of_its_class() and self.site.slot.read() is self.own
+        is_home = self.home is None or self.home.read() is self.site.slot.owner
+        return is_home and self.is_of_its_class() and self.site.slot.read() is self.own
 
     def is_of_its_class(self) -> bool:
-        return self.class_ is None or vars(self.module).get(self.class_) is self.site.slot.owner
+        return self.class_ is None or vars(self.module).get(self.class_) is (self.home or self.site.slot).owner
 
     def begin(self, request: Requested, number: int, place: int, session: ReferenceType[Any]) -> bool:
         """Apply the patch for a session; return False, with nothing changed, if the stamp does not hold."""
@@ -116,7 +126,7 @@ class Prepared:
         patch = request.patch
         layer = Layer(patch, request.plugin, request.owner, (), distribution=request.distribution)
         try:
-            alone = self.site.alone(layer, self.own)
+            alone = self.site.alone(layer, self.own, self.home)
         except Exception as error:
             if is_interrupt(error):
                 raise
@@ -219,19 +229,25 @@ def is_plain(patch: Patch, slot: Any, own: object) -> bool:
 _KINDS: Final = (FunctionType, *PLAIN)  # other values would keep further objects alive
 
 
-def keep(patch: Patch, module: ModuleType | None, site: Site, own: object) -> None:
-    """Note that a patch fits a Python function or a plain value of a module, or of a class of a module."""
-    if module is None or type(own) not in _KINDS or type(site.slot) is not AttributeSlot or patch.target is None:
+def keep(patch: Patch, module: ModuleType | None, slot: Slot, own: object, site: Site) -> None:
+    """Note that a patch fits a Python function or a plain value of a module, or of a class of a module.
+
+    ``site``: of the slot, or of the code of the function in the slot.
+    """
+    if module is None or type(own) not in _KINDS or type(slot) is not AttributeSlot or patch.target is None:
         return
+    home = None if site.slot is slot or site.slot.key == slot.key else slot
+    own_there = own if home is None else site.original
     preparation = prepared(patch)
-    if preparation is not None and preparation.module is module and preparation.site is site and preparation.own is own:
+    is_known = preparation is not None and (preparation.module, preparation.site) == (module, site)
+    if preparation is not None and is_known and preparation.own is own_there:
         return
     if patch.requires is None and patch.until is None:
         *way, _ = patch.target.steps
         names = [step.name for step in way if isinstance(step, Attribute)]
         if len(names) == len(way) < 2:
-            can_be_fast = is_usual(patch) and is_plain(patch, site.slot, own)
-            preparation = Prepared(module, names[0] if names else None, site, own, can_be_fast)
+            can_be_fast = is_usual(patch) and is_plain(patch, slot, own) and (home is None or patch.is_around_calls)
+            preparation = Prepared(module, names[0] if names else None, site, own_there, can_be_fast, home=home)
             if not take_fast_path(_getframe(), preparation):
                 return
             try:

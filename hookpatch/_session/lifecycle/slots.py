@@ -23,7 +23,7 @@ from hookpatch._engine.slots.slot import ABSENT, Slot, inner, is_class_of_progra
 from hookpatch._engine.slots.trial import PROXIES, functions_stand_in
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.applied import AppliedLayer
-from hookpatch._session.lifecycle.everywhere import changes_of, reach, shared_holders
+from hookpatch._session.lifecycle.everywhere import changes_of, is_in_place, reach, shared_holders
 from hookpatch._session.lifecycle.layers import LayersLifecycle
 from hookpatch._session.lifecycle.prepared import Prepared, is_plain, is_usual, keep, prepared
 from hookpatch.errors import HookpatchError, PatchUnneededWarning, warn
@@ -97,14 +97,18 @@ class SlotLifecycle(LayersLifecycle):
     @property
     def _is_simple(self) -> bool:
         """True if module and slot alone decide whether the patch fits."""
-        return self._drift is None and self._scope == "process" and self._patch.reach == "slot"
+        return self._drift is None and self._scope == "process" and not self._patch.is_narrowed
 
-    def _prepared(self, module: ModuleType | None) -> tuple[Site, Any] | None:
-        """Return site and original of a patch that fits as before; None if the fit is unknown."""
+    def _prepared(self, module: ModuleType | None) -> tuple[Any, ...] | None:
+        """Return the arguments of ``_lay`` for a patch that fits as before; None if the fit is unknown."""
         preparation = prepared(self._patch) if self._is_simple else None
         if preparation is None or not preparation.holds(module):
             return None
-        return preparation.site, preparation.own
+        if (home := preparation.home) is None:
+            return preparation.site, preparation.own
+        if not is_in_place(self._request, home, changes_of(self._ledger, None)):
+            return None
+        return preparation.site, None, None, (home, home.read())
 
     def adopt(self, preparation: Prepared, applied_at: float) -> None:
         """Take over a patch applied without a lifecycle, with the time of applying."""
@@ -112,7 +116,7 @@ class SlotLifecycle(LayersLifecycle):
         assert preparation.watch is not None
         self._watch, applied = preparation.watch, preparation.applied
         self._placed[applied.site] = applied
-        self._note(applied, preparation.own)
+        self._note(applied, None if preparation.home else preparation.own)
         self._entry.applied_at = applied_at
         applied.layer.notes = applied
         self._watch.call_back(self.arrive)
@@ -121,9 +125,9 @@ class SlotLifecycle(LayersLifecycle):
 
     def _guarded(self, module: ModuleType | None, anew: bool) -> None:
         is_in_time = not (anew or self._late or imports.how_late(self._patch.module))
-        if is_in_time and (site_and_original := self._prepared(module)) is not None:
+        if is_in_time and (place := self._prepared(module)) is not None:
             self._warnings = guard.unchecked(self._patch)
-            return self._lay(*site_and_original)
+            return self._lay(*place)
         return super()._guarded(module, anew)
 
     def _fit(self, module: ModuleType | None, anew: bool) -> None:
@@ -156,8 +160,8 @@ class SlotLifecycle(LayersLifecycle):
             except Exception as error:
                 if words is None or is_interrupt(error):
                     raise  # the target itself; a report lists other places as stale
-        if self._is_simple and not self._warnings:
-            keep(patch, module, site, own)
+        if self._is_simple and not self._warnings and (everywhere is None or everywhere.is_in_place):
+            keep(patch, module, slot, own, site)
 
     def _twin_at(self, slot: Slot) -> str | None:
         """Return the address of a patch of this session that runs the same function at a slot; None without such."""

@@ -18,6 +18,7 @@ from hookpatch._engine.site.site import Site
 from hookpatch._plugins import notify
 from hookpatch._plugins.notify import hearers
 from hookpatch._session.ledger import Requested
+from hookpatch._session.lifecycle.everywhere import are_in_place
 from hookpatch._session.lifecycle.prepared import Prepared, forget, forget_unused, prepared
 from hookpatch._session.span.leftovers import Listed, note_dead, opened
 from hookpatch._session.span.opening import OpeningSession
@@ -41,6 +42,8 @@ class SessionAgain(OpeningSession):
 
     def _begin(self, entrance: object, heard: Sequence[Site] = ()) -> bool:
         if (listed := self._listed) is None:
+            if len(self._requests) > 1 and not are_in_place(self._requests):
+                return False
             self._listed = listed = ref(self, note_dead), self._undos, self._also, self._requests
         self._number = number = next(numbers)
         self._state, self._is_fast, self._written = "opening", True, None  # in this order, for ``finish``
