@@ -37,10 +37,14 @@ GOALS = {
 OURS = {
     "session, again": "with session: pass",
     "session, again, children='local'": "with local: pass",
+    "session, again, in place": "with in_place: pass",
+    "session, again, in place, children='local'": "with in_place_locally: pass",
     "decorated function": "call()",
     "decorated function, children='local'": "call_locally()",
     "active(patch)": "with hookpatch.active(patch): pass",
     "active(patch, children='local')": "with hookpatch.active(patch, children='local'): pass",
+    "active(patch), in place": "with hookpatch.active(patch_in_place): pass",
+    "active(patch, children='local'), in place": ("with hookpatch.active(patch_in_place, children='local'): pass"),
     "active(wrap(...))": "with hookpatch.active(hookpatch.wrap('{m}:f', around)): pass",
     "active(wrap(...), children='local')": (
         "with hookpatch.active(hookpatch.wrap('{m}:f', around), children='local'): pass"
@@ -83,6 +87,9 @@ def main() -> None:
     patch = hookpatch.wrap(f"{m.__name__}:f", around)
     session, local = hookpatch.active(patch), hookpatch.active(patch, children="local")
     names |= {"around": around, "new": new, "m": m, "patch": patch, "session": session, "local": local}
+    everywhere = hookpatch.wrap(f"{m.__name__}:f", around, reach="everywhere")
+    names |= {"patch_in_place": everywhere, "in_place": hookpatch.active(everywhere)}
+    names["in_place_locally"] = hookpatch.active(everywhere, children="local")
     names |= {"call": session(lambda: None), "call_locally": local(lambda: None)}
     where = f", in a module that imports {', '.join(modules)}" if modules else ""
     heading(f"patch a function{where} and take it back, beside {MEASURE}")

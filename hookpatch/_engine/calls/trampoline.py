@@ -343,14 +343,14 @@ class Swap:
         self._run(short or self.code)
 
     def _run(self, code: CodeType) -> None:
-        if not self.is_code(code):
+        if not any(code is own_code for own_code in self._codes):
             self._codes = (*self._codes, code)
         if (function := self._function) is not None and self.is_code(function.__code__):  # else foreign code is there
             function.__code__ = code
 
     def is_code(self, code: CodeType) -> bool:
         """Return True if a code is of the swap, now or before."""
-        return any(code is own_code for own_code in self._codes)
+        return code is self.code or code is self.short or any(code is own_code for own_code in self._codes)
 
 
 def recompiled(

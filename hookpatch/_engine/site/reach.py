@@ -261,7 +261,8 @@ def restore_copies(
 
 def _edits(slot: Slot) -> str | None:
     """Return the owner of an edit of a slot's function, in words."""
-    return next((layer.owner for layer in site_at(slot).layers if layer.patch.verb == "edit"), None)
+    layers = site_at(slot).layers if is_patched(slot) else ()
+    return next((layer.owner for layer in layers if layer.patch.verb == "edit"), None)
 
 
 def _missing(pattern: str) -> str:

@@ -71,7 +71,8 @@ class Alone:
         cell: Any = self.cell
         self.value: Any = layer.patch.change if stand_in is None else stand_in.value
         if stand_in is not None:
-            stand_in.fit(layer, stand_in.parameters())
+            if not layer.is_ready:
+                stand_in.fit(layer, stand_in.parameters())
             self.off: Final = None if cell is None else cell.cell_contents
             stand_in.point([layer])
             stand_in.layers = ()

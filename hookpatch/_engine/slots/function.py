@@ -87,12 +87,11 @@ class FunctionSlot(OwnValueSlot):
                 self.attributes = own = vars(function)
                 names = [name for name in value.attributes if name == TRACED or name not in own]
                 self._former = {name: own.get(name, ABSENT) for name in names}
-            self._coming = value
+            self._coming, former, added = value, self._former, value.attributes
             if vars(function) is self.attributes:
-                _exchange(function, AttributesInPlace(name for name, own in self._former.items() if own is ABSENT))
-            vars(function).update(
-                (name, attribute) for name, attribute in value.attributes.items() if name in self._former
-            )
+                _exchange(function, AttributesInPlace([name for name in former if former[name] is ABSENT]))
+            is_simple = former.keys() == added.keys()
+            vars(function).update(added if is_simple else {name: added[name] for name in former if name in added})
             function.__kwdefaults__ = value.keyword_defaults
             value.put_into(function)
             if self._swap is not None and self._swap is not value:
@@ -107,7 +106,7 @@ class FunctionSlot(OwnValueSlot):
         lengthen(function)
         original, current = self.attributes, vars(function)
         if original is not None and type(current) is AttributesInPlace:  # else a dict of other code
-            for name in original.keys() - dict.keys(current):  # deleted meanwhile
+            for name in original.keys() - dict.keys(current) if original else ():  # deleted meanwhile
                 del original[name]
             _exchange(function, original)
         for name, former in self._former.items():

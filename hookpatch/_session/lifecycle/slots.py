@@ -13,6 +13,7 @@ from hookpatch._engine.patch.target import Attribute
 from hookpatch._engine.site.doubts import doubts
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import site_at, site_of
+from hookpatch._engine.site.stand_in import binds
 from hookpatch._engine.slots import guard
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
@@ -236,7 +237,7 @@ def prepare(request: Requested) -> Prepared | None:
     """
     patch = request.patch
     target, name = patch.target, patch.module
-    if target is None or name is None or patch.reach != "slot" or not is_usual(patch):
+    if target is None or name is None or not is_usual(patch):
         return None
     *way, step = target.steps
     if patch.requires is not None or patch.until is not None or len(way) > 1 or type(step) is not Attribute:
@@ -259,11 +260,31 @@ def prepare(request: Requested) -> Prepared | None:
         return None
     try:
         guard.check_slot(patch, slot, own, request.owner)
+        if patch.reach == "everywhere":
+            return _prepare_in_place(request, module, class_, slot, own)
     except Exception as error:
         if is_interrupt(error):
             raise
         return None
     return Prepared(module, class_, site_of(slot), own, is_plain=True, is_first=True)
+
+
+def _prepare_in_place(
+    request: Requested, module: ModuleType, class_: str | None, slot: AttributeSlot, own: object
+) -> Prepared | None:
+    """Prepare a patch of a Python function changed in place; raise if the patch cannot go everywhere."""
+    patch, rooms = request.patch, reach()
+    if patch.is_narrowed or not patch.is_around_calls or type(own) is not FunctionType:
+        return None
+    changes = rooms.Changes([patch.change])
+    everywhere = rooms.Everywhere(patch, slot, own, request.goes_to, changes, request.home)
+    everywhere.check(request.owner)
+    if not everywhere.is_in_place or everywhere.doubts:
+        return None
+    site = site_of(FunctionSlot(own, binds(slot, own)))
+    if site.layers:
+        return None
+    return Prepared(module, class_, site, own.__code__, is_plain=True, is_first=True, home=slot)
 
 
 def _can_be_taken(patch: Patch, own: object) -> bool:
