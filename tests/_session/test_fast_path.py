@@ -373,6 +373,22 @@ def test_call_of_a_function_changed_in_place_runs_over_the_end(vendor: Any) -> N
     assert (results, vendor.speak(), vendor.speak.__code__) == (["VENDOR X"], "vendor x", code)
 
 
+def test_defaults_changed_between_blocks(vendor: Any, wrap: Callable[[], Patch]) -> None:
+    """The original is called with the defaults that the function has now."""
+    vendor.spoken = (spoken := vendor.Thing.of_class)
+    patches = wrap(), hookpatch.wrap("vendor:spoken", loud, reach=wrap().reach)
+    sessions = [warm(patch, children="local") for patch in patches]
+    for number in range(4):
+        vendor.speak.__defaults__, spoken.__kwdefaults__ = (str(number),), {"mark": f"?{number}"}
+        for session in sessions:
+            with session:
+                pass
+        with sessions[0], sessions[1]:
+            assert (vendor.speak(), vendor.spoken()) == (f"VENDOR {number}", f"STATIC X?{number}")
+        assert (vendor.speak(), vendor.spoken()) == (f"vendor {number}", f"static x?{number}")
+        assert (vendor.speak.__defaults__, spoken.__kwdefaults__) == ((str(number),), {"mark": f"?{number}"})
+
+
 def test_patch_in_place_beside_a_wrapper_that_calls_the_original(vendor: Any) -> None:
     """A function is changed in place unless another patch of the session keeps the function for calls of its own."""
     speak, patch = vendor.speak, PATCHES["wrap everywhere"]()

@@ -87,6 +87,11 @@ class Alone:
         layer.end()
         self.references: Final = sys.getrefcount(self.value)  # without the slot; counted by this expression everywhere
 
+    @property
+    def is_current(self) -> bool:
+        """True if the layer can be applied as long as the slot holds the same value."""
+        return True
+
     def put_value(self) -> bool:
         """Put the value into the slot; change nothing and return False if the slot is not as before. On the fast path.
 
@@ -125,6 +130,11 @@ class AloneInPlace(Alone):
         super().__init__(layer, own, stand_in, in_place, home.name, in_place.write)
         in_place.note_link()
         layer.home = home, slot.owner
+
+    @property
+    def is_current(self) -> bool:
+        """True if the layer is over the function with the present defaults."""
+        return bool(self.names.is_over_the_copy)
 
     def take_value(self) -> None:
         """Undo ``put_value``."""
@@ -305,7 +315,7 @@ class Site:
         """Use the wrapper of a lifted layer for the next layer."""
         if alone.stand_in is not None:
             alone.stand_in.point(())
-            self._spare = alone.stand_in
+            self._spare = None if alone.cell is None else alone.stand_in
 
     def lay_again(self, alone: Alone) -> bool:
         """Apply a layer here again; change nothing and return False if the site is not as before. On the fast path."""
@@ -577,7 +587,7 @@ class Site:
                     _heirs.get(name, set()).discard(ref(self))
         if not layers:
             self._ending = self._state.end()
-            if len(dropped) == 1 and self._ending == "restored":
+            if len(dropped) == 1 and self._ending == "restored" and dropped[0].link is not None:
                 self._spare = dropped[0]
 
     def _resting(self, layers: _Layers, stand_ins: Sequence[StandIn]) -> list[tuple[StandIn, Any, _Layers, Layer]]:

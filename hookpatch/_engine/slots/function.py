@@ -69,10 +69,18 @@ class FunctionSlot(OwnValueSlot):
         return swap if swap is not None and (swap.is_code(code) or self._is_leaving) else code
 
     def copy_with(self, code: CodeType) -> FunctionType:
-        """Return a copy of the function with other code: the same copy for the same code."""
-        if self.copy is None or self.copy.__code__ is not code:
+        """Return a copy of the function with other code: the same copy for the same code and defaults."""
+        if self.copy is None or self.copy.__code__ is not code or not self.has_defaults_of_copy:
             self.copy = copy_with_code(self.owner, code)
         return self.copy
+
+    @property
+    def has_defaults_of_copy(self) -> bool:
+        """True if the function, without a Swap in force, has the defaults that the last copy got."""
+        function, copy = self.owner, self.copy
+        if copy is None or copy.__defaults__ is not function.__defaults__:
+            return False
+        return self.is_changed or copy.__kwdefaults__ is function.__kwdefaults__
 
     def write(self, value: Any) -> None:
         """Write a Swap, or the original code, into the function.
@@ -134,11 +142,12 @@ class InPlace:
     ``home``: the target's slot, which holds the function. ``swap``: without a layer.
     """
 
-    __slots__ = ("_names", "_off", "_on", "_references", "_slot", "_swap")
+    __slots__ = ("_below", "_names", "_off", "_on", "_references", "_slot", "_swap")
 
     def __init__(self, slot: FunctionSlot, swap: Swap, home: AttributeSlot) -> None:
         self._slot: Final = slot
         self._swap: Final = swap
+        self._below: Final = slot.copy
         self._names: Final[Any] = vars(home.owner)
         self._off: Final = [*swap.link]
         self._on: list[Any] = []
@@ -151,8 +160,14 @@ class InPlace:
 
     def get(self, name: str) -> Any:
         """Return the Swap in force, or the function's code; None if home or the Swap is not as before."""
-        is_as_before = self._names.get(name) is self._slot.owner and self.is_free()
-        return self._slot.read() if is_as_before else None
+        slot = self._slot
+        is_as_before = self._names.get(name) is slot.owner and self.is_over_the_copy and self.is_free()
+        return slot.read() if is_as_before else None
+
+    @property
+    def is_over_the_copy(self) -> bool:
+        """True if the Swap calls the original with the defaults that the function has now."""
+        return self._below is self._slot.copy and self._slot.has_defaults_of_copy
 
     def write(self, name: str, value: Any) -> None:
         """Put the Swap into force, or the original code."""

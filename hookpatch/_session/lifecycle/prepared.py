@@ -76,10 +76,17 @@ class Prepared:
         """Return True if the stamp holds for a module."""
         if self.is_first:  # prepared without a lock: another site of the slot may be known
             return False
-        if self.module is not module or self.site.layers or not (self.home or isinstance(self.own, FunctionType)):
+        if self.site.layers or not (self.home or isinstance(self.own, FunctionType)):
+            return False
+        if not self.is_of(module, self.site, self.own):
             return False
         is_home = self.home is None or self.home.read() is self.site.slot.owner
         return is_home and self.is_of_its_class() and self.site.slot.read() is self.own
+
+    def is_of(self, module: ModuleType | None, site: Site, own: object) -> bool:
+        """Return True if the results are of a module, a site and the site's own value, with the present defaults."""
+        is_current = self.alone is None or self.alone.is_current
+        return is_current and self.module is module and self.site is site and self.own is own
 
     def is_of_its_class(self) -> bool:
         return self.class_ is None or vars(self.module).get(self.class_) is (self.home or self.site.slot).owner
@@ -239,8 +246,7 @@ def keep(patch: Patch, module: ModuleType | None, slot: Slot, own: object, site:
     home = None if site.slot is slot or site.slot.key == slot.key else slot
     own_there = own if home is None else site.original
     preparation = prepared(patch)
-    is_known = preparation is not None and (preparation.module, preparation.site) == (module, site)
-    if preparation is not None and is_known and preparation.own is own_there:
+    if preparation is not None and preparation.is_of(module, site, own_there):
         return
     if patch.requires is None and patch.until is None:
         *way, _ = patch.target.steps
