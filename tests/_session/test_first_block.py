@@ -60,6 +60,16 @@ def loud(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) 
     return wrapped(*args, **kwargs).upper()
 
 
+def loud_clock(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
+    return "LOUD" if wrapped(*args, **kwargs) else ""
+
+
+def keeping() -> Callable[..., Any]:
+    """Return a wrapper that keeps the original for itself."""
+    speak = sys.modules["vendor"].speak
+    return lambda wrapped, instance, args, kwargs: speak(*args, **kwargs).upper()
+
+
 def other(word: str = "x") -> str:
     return "OTHER"
 
@@ -96,6 +106,13 @@ PLAIN: dict[str, Callable[[], Patch]] = {
     "inject": lambda: hookpatch.inject("vendor:speak", word="INJECTED"),
     "inject into a method": lambda: hookpatch.inject("vendor:Thing.run", word="INJECTED"),
     "default": lambda: hookpatch.default("vendor:speak", word="DEFAULT"),
+    "wrap everywhere": lambda: hookpatch.wrap("vendor:speak", loud, reach="everywhere"),
+    "wrap a method everywhere": lambda: hookpatch.wrap("vendor:Thing.run", loud, reach="everywhere"),
+    "inject everywhere": lambda: hookpatch.inject("vendor:speak", word="INJECTED", reach="everywhere"),
+    "inject into a method everywhere": lambda: hookpatch.inject(
+        "vendor:Thing.run", word="INJECTED", reach="everywhere"
+    ),
+    "default everywhere": lambda: hookpatch.default("vendor:speak", word="DEFAULT", reach="everywhere"),
 }
 OTHERS: dict[str, Callable[[], Patch]] = {
     "a misspelt name": lambda: hookpatch.replace("vendor:speek", other),
@@ -132,7 +149,23 @@ OTHERS: dict[str, Callable[[], Patch]] = {
     "a key of a module": lambda: hookpatch.replace("vendor:Thing.__dict__['size']", 9),
     "a derived function": lambda: hookpatch.derive("vendor:speak", lambda speak: lambda word="x": speak(word).upper()),
     "a removed value": lambda: hookpatch.remove("vendor:limit"),
-    "everywhere": lambda: hookpatch.wrap("vendor:speak", loud, reach="everywhere"),
+    "replace everywhere": lambda: hookpatch.replace("vendor:speak", other, reach="everywhere"),
+    "derive everywhere": lambda: hookpatch.derive("vendor:speak", lambda speak: other, reach="everywhere"),
+    "a misspelt name everywhere": lambda: hookpatch.wrap("vendor:speek", loud, reach="everywhere"),
+    "an unknown argument everywhere": lambda: hookpatch.inject("vendor:speak", words=1, reach="everywhere"),
+    "any argument everywhere": lambda: hookpatch.inject("vendor:many", befor=1, reach="everywhere"),
+    "an unknown parameter everywhere": lambda: hookpatch.wrap(
+        "vendor:speak", loud, expects="words", reach="everywhere"
+    ),
+    "a static method everywhere": lambda: hookpatch.wrap("vendor:Thing.still", loud, reach="everywhere"),
+    "an inherited method everywhere": lambda: hookpatch.wrap("vendor:Part.run", loud, reach="everywhere"),
+    "a property everywhere": lambda: hookpatch.wrap("vendor:Thing.place", loud, reach="everywhere"),
+    "a C function everywhere": lambda: hookpatch.wrap("vendor:clock", loud_clock, reach="everywhere"),
+    "a wrapped value everywhere": lambda: hookpatch.wrap("vendor:limit", loud, reach="everywhere"),
+    "in one module": lambda: hookpatch.wrap("vendor:speak", loud, reach="everywhere", only_in="vendor"),
+    "in no module": lambda: hookpatch.wrap("vendor:speak", loud, reach="everywhere", except_in="vendor"),
+    "required calls everywhere": lambda: hookpatch.wrap("vendor:speak", loud, reach="everywhere", required_calls=1),
+    "by a wrapper that has the original": lambda: hookpatch.wrap("vendor:speak", keeping(), reach="everywhere"),
 }
 
 
