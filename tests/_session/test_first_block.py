@@ -64,7 +64,7 @@ def loud_clock(wrapped: Callable[..., Any], instance: object, args: Any, kwargs:
     return "LOUD" if wrapped(*args, **kwargs) else ""
 
 
-def keeping() -> Callable[..., Any]:
+def keeping_the_original() -> Callable[..., Any]:
     """Return a wrapper that keeps the original for itself."""
     speak = sys.modules["vendor"].speak
     return lambda wrapped, instance, args, kwargs: speak(*args, **kwargs).upper()
@@ -165,7 +165,9 @@ OTHERS: dict[str, Callable[[], Patch]] = {
     "in one module": lambda: hookpatch.wrap("vendor:speak", loud, reach="everywhere", only_in="vendor"),
     "in no module": lambda: hookpatch.wrap("vendor:speak", loud, reach="everywhere", except_in="vendor"),
     "required calls everywhere": lambda: hookpatch.wrap("vendor:speak", loud, reach="everywhere", required_calls=1),
-    "by a wrapper that has the original": lambda: hookpatch.wrap("vendor:speak", keeping(), reach="everywhere"),
+    "by a wrapper that has the original": lambda: hookpatch.wrap(
+        "vendor:speak", keeping_the_original(), reach="everywhere"
+    ),
 }
 
 

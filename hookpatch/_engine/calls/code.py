@@ -97,7 +97,7 @@ _METHOD: Final = """
 
 
 @cache
-def of_trampoline(binds: bool) -> CodeType:
+def trampoline_code(binds: bool) -> CodeType:
     """Return the code of a function that calls the wrapper of a link; the link is in the cell ``__hookpatch__``.
 
     ``binds``: the first argument is the object or class of a method call; the cells ``first`` and ``tail`` follow.

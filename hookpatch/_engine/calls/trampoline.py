@@ -21,7 +21,7 @@ from weakref import ReferenceType, ref
 
 from hookpatch._engine.calls import torchscript
 from hookpatch._engine.calls.annotations import share_annotations
-from hookpatch._engine.calls.code import Signature, in_place, of_trampoline, placed, running, shape_of, with_place
+from hookpatch._engine.calls.code import Signature, in_place, placed, running, shape_of, trampoline_code, with_place
 from hookpatch._engine.calls.shortcut import Shortcut
 
 Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -57,7 +57,7 @@ class Trampoline:
         self.link: Final = CellType((pass_through, below, None))
         added = torchscript.attributes(like, self.link, wrappers_from, binds)
         cells = (self.link, CellType(_first_of(like)), _TAIL) if binds else (self.link,)  # by name, as co_freevars
-        self.function: Final = _copy(of_trampoline(binds), like, cells, added)
+        self.function: Final = _copy(trampoline_code(binds), like, cells, added)
         self._plain: Final = self.function.__code__
         self._named = self._plain  # the code that reads the link, with the owner's name
         self._short: Shortcut | None = None

@@ -55,7 +55,7 @@ class Alone:
     )
 
     def __init__(self, layer: Layer, own: Any, stand_in: StandIn | None, names: Any, name: str, write: Any) -> None:
-        """``names.get(name)`` returns the value in the slot, and ``write(name, value)`` writes the slot."""
+        """Prepare the layer; ``names.get(name)`` reads the slot, and ``write(name, value)`` writes the slot."""
         self.layer: Final = layer
         self.names: Final = names
         self.name: Final = name
@@ -88,7 +88,7 @@ class Alone:
         self.references: Final = sys.getrefcount(self.value)  # without the slot; counted by this expression everywhere
 
     @property
-    def is_current(self) -> bool:
+    def has_present_defaults(self) -> bool:
         """True if the layer can be applied as long as the slot holds the same value."""
         return True
 
@@ -113,7 +113,7 @@ class Alone:
         if self.names.get(self.name) is self.value:
             self.write(self.name, self.own)
 
-    def is_free(self) -> bool:
+    def has_no_other_holder(self) -> bool:
         """Return True if no other code holds the layer's wrapper, which is not in the slot."""
         return self.stand_in is None or sys.getrefcount(self.value) == self.references
 
@@ -132,17 +132,17 @@ class AloneInPlace(Alone):
         layer.home = home, slot.owner
 
     @property
-    def is_current(self) -> bool:
+    def has_present_defaults(self) -> bool:
         """True if the layer is over the function with the present defaults."""
         return bool(self.names.is_over_the_copy)
 
     def take_value(self) -> None:
         """Undo ``put_value``."""
-        self.names.take(self.own)
+        self.names.restore_code(self.own)
 
-    def is_free(self) -> bool:
+    def has_no_other_holder(self) -> bool:
         """Return True if no other code holds the link."""
-        return bool(self.names.is_free())
+        return bool(self.names.has_no_other_holder())
 
 
 @final
@@ -366,7 +366,7 @@ class Site:
         self._layers, self._stand_ins = [], ()
         originals.pop(self.slot.key, None)
         alone.is_applied = False
-        if stand_in is None or alone.is_free():
+        if stand_in is None or alone.has_no_other_holder():
             return True
         stand_in.point(())
         return False

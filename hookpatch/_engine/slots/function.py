@@ -80,7 +80,7 @@ class FunctionSlot(OwnValueSlot):
         function, copy = self.owner, self.copy
         if copy is None or copy.__defaults__ is not function.__defaults__:
             return False
-        return self.is_changed or copy.__kwdefaults__ is function.__kwdefaults__
+        return self.holds_a_swap or copy.__kwdefaults__ is function.__kwdefaults__
 
     def write(self, value: Any) -> None:
         """Write a Swap, or the original code, into the function.
@@ -127,7 +127,7 @@ class FunctionSlot(OwnValueSlot):
         self._is_leaving = False
 
     @property
-    def is_changed(self) -> bool:
+    def holds_a_swap(self) -> bool:
         """True from the first act of the write of a Swap to the last act of the write of the original code."""
         return self._coming is not None or self._swap is not None or self._is_leaving
 
@@ -161,7 +161,7 @@ class InPlace:
     def get(self, name: str) -> Any:
         """Return the Swap in force, or the function's code; None if home or the Swap is not as before."""
         slot = self._slot
-        is_as_before = self._names.get(name) is slot.owner and self.is_over_the_copy and self.is_free()
+        is_as_before = self._names.get(name) is slot.owner and self.is_over_the_copy and self.has_no_other_holder()
         return slot.read() if is_as_before else None
 
     @property
@@ -174,14 +174,14 @@ class InPlace:
         self._swap.link[:] = self._on if value is self._swap else self._off
         self._slot.write(value)
 
-    def take(self, original: CodeType) -> None:
+    def restore_code(self, original: CodeType) -> None:
         """Write the original code, also after an interrupted write, unless foreign code is there."""
         self._swap.link[:] = self._off
         code = self._slot.owner.__code__
-        if self._slot.is_changed and (code is original or self._swap.is_code(code)):
+        if self._slot.holds_a_swap and (code is original or self._swap.is_code(code)):
             self._slot.write(original)
 
-    def is_free(self) -> bool:
+    def has_no_other_holder(self) -> bool:
         """Return True if no other code holds the link, as a copy of the function or a running call does."""
         return self._count() == self._references
 

@@ -78,14 +78,14 @@ class Prepared:
             return False
         if self.site.layers or not (self.home or isinstance(self.own, FunctionType)):
             return False
-        if not self.is_of(module, self.site, self.own):
+        if not self.is_of_site(module, self.site, self.own):
             return False
         is_home = self.home is None or self.home.read() is self.site.slot.owner
         return is_home and self.is_of_its_class() and self.site.slot.read() is self.own
 
-    def is_of(self, module: ModuleType | None, site: Site, own: object) -> bool:
+    def is_of_site(self, module: ModuleType | None, site: Site, own: object) -> bool:
         """Return True if the results are of a module, a site and the site's own value, with the present defaults."""
-        is_current = self.alone is None or self.alone.is_current
+        is_current = self.alone is None or self.alone.has_present_defaults
         return is_current and self.module is module and self.site is site and self.own is own
 
     def is_of_its_class(self) -> bool:
@@ -246,7 +246,7 @@ def keep(patch: Patch, module: ModuleType | None, slot: Slot, own: object, site:
     home = None if site.slot is slot or site.slot.key == slot.key else slot
     own_there = own if home is None else site.original
     preparation = prepared(patch)
-    if preparation is not None and preparation.is_of(module, site, own_there):
+    if preparation is not None and preparation.is_of_site(module, site, own_there):
         return
     if patch.requires is None and patch.until is None:
         *way, _ = patch.target.steps
