@@ -52,6 +52,10 @@ def short(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any)
     return wrapped(*args, **kwargs)[:1]
 
 
+def shown(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
+    return f"<{wrapped(*args, **kwargs)}>"
+
+
 def other(word: str = "x") -> str:
     return "OTHER"
 
@@ -492,3 +496,35 @@ def test_decorated_function(vendor: Any, wrap: Callable[[], Patch]) -> None:
         with pytest.raises(KeyError):
             call(2)
         assert vendor.speak is speak
+
+
+def test_threads_enter_sessions_of_one_function_in_place(vendor: Any) -> None:
+    """Each call gives what some set of the patches gives, and inside a block what the block's patch gives."""
+    patch, before = PATCHES["wrap everywhere"](), state(vendor)
+    again, outside = warm(patch, children="local"), warm(hookpatch.wrap("vendor:speak", shown), children="local")
+    ways = {"again": (lambda: again, "VENDOR"), "outside": (lambda: outside, "<")}
+    ways |= {"again as well": ways["again"], "anew": (lambda: active(patch, children="local"), "VENDOR")}
+    wrong: list[str] = []
+
+    def enter(make: Callable[[], Any], mark: str) -> None:
+        for _ in range(300):
+            with make():
+                result = vendor.speak()
+            wrong.extend([result] * (mark not in result))
+
+    def call() -> None:
+        while any(thread.is_alive() for thread in threads):
+            result = vendor.speak()
+            wrong.extend([result] * (result.strip("<>") not in ("vendor x", "VENDOR X")))
+
+    threads = [threading.Thread(target=enter, args=way) for way in ways.values()]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        call()
+    finally:
+        sys.setswitchinterval(interval)
+    assert wrong == []
+    assert state(vendor) == before
