@@ -298,6 +298,7 @@ class Site:
             SignatureError: the layer does not fit the function.
         """
         if isinstance(self.slot, FunctionSlot):
+            self._spare = None
             return None if self._layers or home is None else AloneInPlace(layer, self.slot, own, home)
         slot: Any = self.slot
         names = vars(slot.owner)
@@ -587,7 +588,7 @@ class Site:
                     _heirs.get(name, set()).discard(ref(self))
         if not layers:
             self._ending = self._state.end()
-            if len(dropped) == 1 and self._ending == "restored" and dropped[0].link is not None:
+            if len(dropped) == 1 and self._ending == "restored":
                 self._spare = dropped[0]
 
     def _resting(self, layers: _Layers, stand_ins: Sequence[StandIn]) -> list[tuple[StandIn, Any, _Layers, Layer]]:
