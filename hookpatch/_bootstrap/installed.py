@@ -60,7 +60,7 @@ class Installed:
     @property
     def origin(self) -> str:
         """The distribution with its version, for messages."""
-        return f"{self.distribution} {self.version}"
+        return f"{self.distribution} {self.version}".rstrip()  # hookpatch's own plugin has no version of its own
 
     def answers_to(self, name: str) -> bool:
         """Return True if a name, or ``name@distribution``, means this plugin."""

@@ -178,7 +178,9 @@ class Host:
                 if not is_of_code(error):
                     raise  # of a signal handler: after it the plugins are notified of the change again
                 when = f"when told of changes at {', '.join(str(site.slot) for site in sites)}"
-                errors.append(_error(plugin.installed, f"{raised(error)} {when}{text_of(error)}"))
+                broken = _error(plugin.installed, f"{raised(error)} {when}{text_of(error)}")
+                broken.__cause__ = error
+                errors.append(broken)
         return errors
 
     def has_commands_only(self, plugin: Plugin) -> bool:

@@ -71,8 +71,9 @@ def test_plugin_that_fails_keeps_its_session_from_opening(listener: Any) -> None
     listener.fails.append(KeyError("cache"))
     with pytest.raises(
         PluginError, match=r"(?s)'listener'.*raised KeyError when told of changes at thing:own: 'cache'"
-    ):
+    ) as caught:
         hookpatch.active("listener").open()
+    assert isinstance(caught.value.__cause__, KeyError)  # with the traceback into the plugin
     assert module.own == 1
 
 
@@ -105,6 +106,7 @@ def test_plugin_that_fails_at_an_end_is_told_of(listener: Any) -> None:
     with pytest.raises(RestoreError) as caught:
         session.close()
     assert [type(error) for error in caught.value.exceptions] == [PluginError]
+    assert isinstance(caught.value.exceptions[0].__cause__, KeyError)
     assert module.own == 1
 
 
