@@ -103,8 +103,7 @@ def trampoline_code(binds: bool) -> CodeType:
     ``binds``: the first argument is the object or class of a method call; the cells ``first`` and ``tail`` follow.
     """
     cells = ("__hookpatch__", "first", "tail") if binds else ("__hookpatch__",)
-    parts = "wrapper, below, bind" if binds else "wrapper, below, _"
-    return _compiled(cells, "", f"{parts} = __hookpatch__\n{_METHOD if binds else _FUNCTION}")
+    return _compiled(binds, cells)
 
 
 @cache
@@ -115,10 +114,9 @@ def in_place(binds: bool, cells: int) -> CodeType:
     variables unknown to the compiler. A cell may have any name, and Dynamo keeps cells and other variables in one dict.
     """
     names = [f"cell{number:06}" for number in range(cells)]
-    mention = f"if 0: {', '.join(names)}\n  " if names else ""
-    parts = "wrapper, below, bind, first, tail, _" if binds else "wrapper, below, _, _"
-    body = f"{mention}{parts} = __hookpatch__\n{_METHOD if binds else _FUNCTION}"
-    code = _compiled(names, ", __hookpatch__=None", body)
+    mention = f"if 0: {', '.join(names)}" if names else ""
+    more = "first, tail, _" if binds else "_"
+    code = _compiled(binds, names, ", __hookpatch__=None", mention, more)
     return code.replace(co_varnames=tuple(map(_unlike_a_cell, code.co_varnames))) if names else code
 
 
@@ -126,8 +124,11 @@ def _unlike_a_cell(name: str) -> str:
     return name if name == "__hookpatch__" else f"__hookpatch_{name}__"
 
 
-def _compiled(cells: Iterable[str], parameter: str, body: str) -> CodeType:
-    text = f"def make({', '.join(cells)}):\n def trampoline(*args{parameter}, **kwargs):\n  {body}"
+def _compiled(binds: bool, cells: Iterable[str], parameter: str = "", mention: str = "", more: str = "") -> CodeType:
+    """Return the code of a function that reads a link; ``more``: names of the items after the link's three."""
+    head = f"def make({', '.join(cells)}):\n def trampoline(*args{parameter}, **kwargs):\n  {mention}\n"
+    link = f"  wrapper, below, {'bind' if binds else '_'}, {more}".rstrip(", ")
+    text = f"{head}{link} = __hookpatch__\n{_METHOD if binds else _FUNCTION}"
     return inner(inner(compile(text, "<hookpatch>", "exec"), "make"), "trampoline")
 
 

@@ -56,7 +56,8 @@ class Trampoline:
         self.binds: Final = binds
         self.link: Final = CellType((pass_through, below, None))
         added = torchscript.attributes(like, self.link, wrappers_from, binds)
-        cells = (self.link, CellType(_first_of(like)), _TAIL) if binds else (self.link,)  # by name, as co_freevars
+        first = like.__code__.co_varnames[0] if like.__code__.co_argcount else ""
+        cells = (self.link, CellType(first), _TAIL) if binds else (self.link,)  # by name, as co_freevars
         self.function: Final = _copy(trampoline_code(binds), like, cells, added)
         self._plain: Final = self.function.__code__
         self._named = self._plain  # the code that reads the link, with the owner's name
@@ -195,11 +196,6 @@ def code_with_owner(code: CodeType, name: str, owner: str) -> CodeType:
 _TAIL: Final = CellType(slice(1, None))  # made once, not at each call
 
 
-def _first_of(like: FunctionType) -> str:
-    """Return the name of a function's first parameter."""
-    return like.__code__.co_varnames[0] if like.__code__.co_argcount else ""
-
-
 def can_stand_in(function: FunctionType, value: object) -> bool:
     """Return True if a function can be changed in place to call a value: Python forbids to change its kind."""
     shape = shape_of(function)
@@ -303,8 +299,8 @@ class Swap:
         self._like: Final = like
         self._codes: tuple[CodeType, ...] = (self.code,)
         self._function: FunctionType | None = None
-        first = (_first_of(below), _TAIL.cell_contents) if trampoline.binds else ()
-        self._more: Final = (*first, trampoline.function)
+        _, *others = trampoline.function.__closure__ or ()  # the cells after the link's
+        self._more: Final = (*(cell.cell_contents for cell in others), trampoline.function)
         self.link: Final = [*trampoline.link.cell_contents, *self._more]
         self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: self.link}
         trampoline.swap = self

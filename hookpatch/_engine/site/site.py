@@ -122,27 +122,27 @@ class Alone:
 class AloneInPlace(Alone):
     """The only layer of a function changed in place; ``home``: the target's slot, which holds the function."""
 
-    __slots__ = ()
+    __slots__ = ("_in_place",)
 
     def __init__(self, layer: Layer, slot: FunctionSlot, own: CodeType, home: AttributeSlot) -> None:
         stand_in = StandIn(slot.copy_with(own), slot, own=True)
-        in_place = InPlace(slot, stand_in.value, home)
-        super().__init__(layer, own, stand_in, in_place, home.name, in_place.write)
-        in_place.note_link()
+        self._in_place: Final = InPlace(slot, stand_in.value, home)
+        super().__init__(layer, own, stand_in, self._in_place, home.name, self._in_place.write)
+        self._in_place.note_link()
         layer.home = home, slot.owner
 
     @property
     def has_present_defaults(self) -> bool:
         """True if the layer is over the function with the present defaults."""
-        return bool(self.names.is_over_the_copy)
+        return self._in_place.is_over_the_copy
 
     def take_value(self) -> None:
         """Undo ``put_value``."""
-        self.names.restore_code(self.own)
+        self._in_place.restore_code(self.own)
 
     def has_no_other_holder(self) -> bool:
         """Return True if no other code holds the link."""
-        return bool(self.names.has_no_other_holder())
+        return self._in_place.has_no_other_holder()
 
 
 @final

@@ -98,8 +98,7 @@ class FunctionSlot(OwnValueSlot):
             self._coming, former, added = value, self._former, value.attributes
             if vars(function) is self.attributes:
                 _exchange(function, AttributesInPlace([name for name in former if former[name] is ABSENT]))
-            is_simple = former.keys() == added.keys()
-            vars(function).update(added if is_simple else {name: added[name] for name in former if name in added})
+            vars(function).update({name: added[name] for name in former if name in added})
             function.__kwdefaults__ = value.keyword_defaults
             value.put_into(function)
             if self._swap is not None and self._swap is not value:
@@ -114,7 +113,7 @@ class FunctionSlot(OwnValueSlot):
         lengthen(function)
         original, current = self.attributes, vars(function)
         if original is not None and type(current) is AttributesInPlace:  # else a dict of other code
-            for name in original.keys() - dict.keys(current) if original else ():  # deleted meanwhile
+            for name in original.keys() - dict.keys(current):  # deleted meanwhile
                 del original[name]
             _exchange(function, original)
         for name, former in self._former.items():

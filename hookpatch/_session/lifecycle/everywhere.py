@@ -17,6 +17,7 @@ from hookpatch._engine.slots.originals import own_beneath
 from hookpatch._engine.slots.resolve import resolve
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner
 from hookpatch._session.ledger import Ledger, Requested
+from hookpatch._session.lifecycle.prepared import prepared
 
 
 def look_for_holders(ledger: Ledger, values: list[Any]) -> None:
@@ -41,20 +42,23 @@ def changes_of(ledger: Ledger, moment: object) -> Any:
     return changes[1]
 
 
-def is_in_place(request: Requested, slot: Slot, changes: Any) -> bool:
-    """Return True if a patch changes the function in a slot in place; ``changes``: see ``changes_of``."""
-    own = slot.read()
-    return bool(reach().Everywhere(request.patch, slot, own, request.goes_to, changes, request.home).is_in_place)
+def everywhere_from(request: Requested, slot: Slot, own: object, changes: Any = None) -> Any:
+    """Return the finder of the other places of a patch; ``own``: the value in the slot without our layers.
+
+    ``changes``: see ``changes_of``; None for a patch alone.
+    """
+    patch, rooms = request.patch, reach()
+    return rooms.Everywhere(patch, slot, own, request.goes_to, changes or rooms.Changes([patch.change]), request.home)
 
 
 def are_in_place(requests: Sequence[Requested]) -> bool:
     """Return True if all functions that were changed in place are so, too, beside the other patches of a session."""
-    preparations = [(request, request.patch._prepared) for request in requests]
+    preparations = [(request, prepared(request.patch)) for request in requests]
     homes = [(request, preparation.home) for request, preparation in preparations if preparation and preparation.home]
     if not homes:
         return True
     changes = reach().Changes(request.patch.change for request in requests)
-    return all(is_in_place(request, home, changes) for request, home in homes)
+    return all(everywhere_from(request, home, home.read(), changes).is_in_place for request, home in homes)
 
 
 def shared_holders(ledger: Ledger, request: Requested, everywhere: Any, anew: bool) -> Any:
@@ -98,9 +102,7 @@ def _objects_of(request: Requested, module: ModuleType, changes: Any) -> list[An
     try:
         slot = resolve(patch.target, module, request.owner)
         own = own_beneath(slot)
-        objects: list[Any] = (
-            reach().Everywhere(patch, slot, own, request.goes_to, changes, request.home).searched_objects()
-        )
+        objects: list[Any] = everywhere_from(request, slot, own, changes).searched_objects()
     except Exception as error:
         if is_interrupt(error):
             raise

@@ -78,15 +78,15 @@ class Prepared:
             return False
         if self.site.layers or not (self.home or isinstance(self.own, FunctionType)):
             return False
-        if not self.is_of_site(module, self.site, self.own):
+        if self.module is not module or not self.is_current:
             return False
         is_home = self.home is None or self.home.read() is self.site.slot.owner
         return is_home and self.is_of_its_class() and self.site.slot.read() is self.own
 
-    def is_of_site(self, module: ModuleType | None, site: Site, own: object) -> bool:
-        """Return True if the results are of a module, a site and the site's own value, with the present defaults."""
-        is_current = self.alone is None or self.alone.has_present_defaults
-        return is_current and self.module is module and self.site is site and self.own is own
+    @property
+    def is_current(self) -> bool:
+        """False if the function of the layer, changed in place, has got other defaults."""
+        return self.alone is None or self.alone.has_present_defaults
 
     def is_of_its_class(self) -> bool:
         return self.class_ is None or vars(self.module).get(self.class_) is (self.home or self.site.slot).owner
@@ -243,10 +243,11 @@ def keep(patch: Patch, module: ModuleType | None, slot: Slot, own: object, site:
     """
     if module is None or type(own) not in _KINDS or type(slot) is not AttributeSlot or patch.target is None:
         return
-    home = None if site.slot is slot or site.slot.key == slot.key else slot
+    home = None if type(site.slot) is AttributeSlot else slot
     own_there = own if home is None else site.original
-    preparation = prepared(patch)
-    if preparation is not None and preparation.is_of_site(module, site, own_there):
+    former = prepared(patch)
+    known = former if former is not None and former.is_current else None
+    if known is not None and known.module is module and known.site is site and known.own is own_there:
         return
     if patch.requires is None and patch.until is None:
         *way, _ = patch.target.steps

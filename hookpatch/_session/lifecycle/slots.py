@@ -13,7 +13,6 @@ from hookpatch._engine.patch.target import Attribute
 from hookpatch._engine.site.doubts import doubts
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import site_at, site_of
-from hookpatch._engine.site.stand_in import binds
 from hookpatch._engine.slots import guard
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
@@ -24,7 +23,7 @@ from hookpatch._engine.slots.slot import ABSENT, Slot, inner, is_class_of_progra
 from hookpatch._engine.slots.trial import PROXIES, functions_stand_in
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.applied import AppliedLayer
-from hookpatch._session.lifecycle.everywhere import changes_of, is_in_place, reach, shared_holders
+from hookpatch._session.lifecycle.everywhere import changes_of, everywhere_from, shared_holders
 from hookpatch._session.lifecycle.layers import LayersLifecycle
 from hookpatch._session.lifecycle.prepared import Prepared, is_plain, is_usual, keep, prepared
 from hookpatch.errors import HookpatchError, PatchUnneededWarning, warn
@@ -81,7 +80,7 @@ class SlotLifecycle(LayersLifecycle):
         if patch.reach == "slot":
             return slot, own, None
         changes = changes_of(self._ledger, imports.spec(module) if anew else None)
-        everywhere = reach().Everywhere(patch, slot, own, self._request.goes_to, changes, self._request.home)
+        everywhere = everywhere_from(self._request, slot, own, changes)
         everywhere.check(self._owner)
         return slot, own, everywhere
 
@@ -107,9 +106,9 @@ class SlotLifecycle(LayersLifecycle):
             return None
         if (home := preparation.home) is None:
             return preparation.site, preparation.own
-        if not is_in_place(self._request, home, changes_of(self._ledger, None)):
-            return None
-        return preparation.site, None, None, (home, home.read())
+        own, changes = home.read(), changes_of(self._ledger, None)
+        is_in_place = everywhere_from(self._request, home, own, changes).is_in_place
+        return (preparation.site, None, None, (home, own)) if is_in_place else None
 
     def adopt(self, preparation: Prepared, applied_at: float) -> None:
         """Take over a patch applied without a lifecycle, with the time of applying."""
@@ -161,7 +160,7 @@ class SlotLifecycle(LayersLifecycle):
             except Exception as error:
                 if words is None or is_interrupt(error):
                     raise  # the target itself; a report lists other places as stale
-        if self._is_simple and not self._warnings and (everywhere is None or everywhere.is_in_place):
+        if self._is_simple and not self._warnings and (everywhere is None or isinstance(site.slot, FunctionSlot)):
             keep(patch, module, slot, own, site)
 
     def _twin_at(self, slot: Slot) -> str | None:
@@ -273,15 +272,15 @@ def _prepare_in_place(
     request: Requested, module: ModuleType, class_: str | None, slot: AttributeSlot, own: object
 ) -> Prepared | None:
     """Prepare a patch of a Python function changed in place; raise if the patch cannot go everywhere."""
-    patch, rooms = request.patch, reach()
+    patch = request.patch
     if patch.is_narrowed or not patch.is_around_calls or type(own) is not FunctionType:
         return None
-    changes = rooms.Changes([patch.change])
-    everywhere = rooms.Everywhere(patch, slot, own, request.goes_to, changes, request.home)
+    everywhere = everywhere_from(request, slot, own)
     everywhere.check(request.owner)
-    if not everywhere.is_in_place or everywhere.doubts:
+    function_slot = everywhere.first
+    if not isinstance(function_slot, FunctionSlot) or everywhere.doubts:
         return None
-    site = site_of(FunctionSlot(own, binds(slot, own)))
+    site = site_of(function_slot)
     if site.layers:
         return None
     return Prepared(module, class_, site, own.__code__, is_plain=True, is_first=True, home=slot)
