@@ -5,15 +5,23 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Container, Sequence
 from functools import wraps
+from sys import _getframe, getrefcount
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast, final
-from weakref import ref
 
 from hookpatch._bootstrap import imports, interrupts
 from hookpatch._bootstrap.interpreters import other_interpreters
 from hookpatch._session import task
 from hookpatch._session.ledger import Entry
 from hookpatch._session.span.closing import ClosingSession
-from hookpatch._session.span.leftovers import do_or_postpone, look_again, note_dead, opened
+from hookpatch._session.span.leftovers import do_or_postpone, look_again, opened
+from hookpatch._session.span.statement import (
+    IDLE,
+    STATEMENT,
+    ExitOfStatement,
+    Statement,
+    holds_exit,
+    surplus,
+)
 from hookpatch.errors import NeverOpenedWarning, SessionError, warn
 
 if TYPE_CHECKING:
@@ -23,7 +31,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 interrupts.takers.add(__file__)
-_BLOCK: Final = "a block"  # the entrance of a with statement, or of ``open``, on the fast path
+_BLOCK: Final = "a block"  # the entrance of ``open`` on the fast path
 
 
 @final
@@ -45,16 +53,17 @@ class Session(ClosingSession):
             HookpatchError: a required patch cannot be applied; the patches applied before are restored.
             SessionError: another thread has been opening or closing the session for a minute.
         """
-        before = self._number
+        before, entrance = self._number, object()
         try:
-            if self._enter_again(_BLOCK):
-                return self
+            if not self._enter_again(_BLOCK):
+                self._enter(entrance)
+            return self
         except BaseException:
             if self._number != before:
                 self._give_up(_BLOCK)
+            if entrance in self._entrances:
+                self._give_up(entrance)
             raise
-        self._enter(object())
-        return self
 
     def close(self) -> None:
         """Restore all patches, if the last entrance ends; do nothing if the session is not open.
@@ -63,7 +72,7 @@ class Session(ClosingSession):
             RestoreError: some patches could not be restored; all other patches were.
             CallsError: patches were applied and received fewer calls than they require.
         """
-        self.__exit__(None)
+        self._leave_block(None)
 
     def end(self) -> None:
         """Close the session, whatever the number of entrances; raise like ``close``."""
@@ -73,9 +82,24 @@ class Session(ClosingSession):
 
     # --- a with statement, a decorated function
 
-    __enter__ = open
+    def __enter__(self) -> Session:
+        is_called = getrefcount(self._on_exit) == IDLE  # by contextlib.ExitStack, or by the program itself
+        if is_called or (self._entrances and surplus(self) < 1 and not holds_exit(_getframe(1), self)):
+            return self.open()
+        if self._enter_again(STATEMENT):
+            self._entrances[STATEMENT] = self  # the statement holds the exit, and the exit holds the entrances
+        else:
+            self._enter(Statement())
+        return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    if TYPE_CHECKING:
+
+        def __exit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
+
+    else:
+        __exit__ = ExitOfStatement()
+
+    def _leave_block(self, kind: type[BaseException] | None = None, *_: object) -> None:
         try:
             if self._is_fast and self._leave_again(_BLOCK):
                 return
@@ -96,39 +120,15 @@ class Session(ClosingSession):
 
             @wraps(function)
             async def patched_coroutine(*args: P.args, **kwargs: P.kwargs) -> Any:
-                call = _Call()
-                entrance = ref(call, note_dead)
-                try:
-                    if not self._enter_again(entrance):
-                        self._enter(entrance)
-                    result = await function(*args, **kwargs)
-                except BaseException:
-                    if not self._leave_again(entrance):
-                        self._close(False, entrance)
-                    raise
-                if not self._leave_again(entrance):
-                    self._close(True, entrance)
-                del entrance
-                return result
+                with self:
+                    return await function(*args, **kwargs)
 
             return cast(Callable[P, R], patched_coroutine)
 
         @wraps(function)
         def patched(*args: P.args, **kwargs: P.kwargs) -> R:
-            call = _Call()
-            entrance = ref(call, note_dead)
-            try:
-                if not self._enter_again(entrance):
-                    self._enter(entrance)
-                result = function(*args, **kwargs)
-            except BaseException:
-                if not self._leave_again(entrance):
-                    self._close(False, entrance)
-                raise
-            if not self._leave_again(entrance):
-                self._close(True, entrance)
-            del entrance  # before ``call`` is dropped: else the reference would note the death
-            return result
+            with self:
+                return function(*args, **kwargs)
 
         return patched
 
@@ -183,13 +183,6 @@ class Session(ClosingSession):
             message = f"{self!r} was dropped unclosed; use it in a with statement"
             do_or_postpone(self.end)
             warn(ResourceWarning(message), source=self)
-
-
-@final
-class _Call:
-    """A call of a decorated function: the object is gone once the call has ended or was interrupted."""
-
-    __slots__ = ("__weakref__",)
 
 
 def report() -> Report:

@@ -115,8 +115,8 @@ def in_place(binds: bool, cells: int) -> CodeType:
     """
     names = [f"cell{number:06}" for number in range(cells)]
     mention = f"if 0: {', '.join(names)}" if names else ""
-    more = "first, tail, _" if binds else "_"
-    code = _compiled(binds, names, ", __hookpatch__=None", mention, more)
+    items = "first, tail, _" if binds else "_"
+    code = _compiled(binds, names, ", __hookpatch__=None", mention, items)
     return code.replace(co_varnames=tuple(map(_unlike_a_cell, code.co_varnames))) if names else code
 
 
@@ -124,10 +124,10 @@ def _unlike_a_cell(name: str) -> str:
     return name if name == "__hookpatch__" else f"__hookpatch_{name}__"
 
 
-def _compiled(binds: bool, cells: Iterable[str], parameter: str = "", mention: str = "", more: str = "") -> CodeType:
-    """Return the code of a function that reads a link; ``more``: names of the items after the link's three."""
+def _compiled(binds: bool, cells: Iterable[str], parameter: str = "", mention: str = "", items: str = "") -> CodeType:
+    """Return the code of a function that reads a link; ``items``: names of the items after the link's three."""
     head = f"def make({', '.join(cells)}):\n def trampoline(*args{parameter}, **kwargs):\n  {mention}\n"
-    link = f"  wrapper, below, {'bind' if binds else '_'}, {more}".rstrip(", ")
+    link = f"  wrapper, below, {'bind' if binds else '_'}, {items}".rstrip(", ")
     text = f"{head}{link} = __hookpatch__\n{_METHOD if binds else _FUNCTION}"
     return inner(inner(compile(text, "<hookpatch>", "exec"), "make"), "trampoline")
 

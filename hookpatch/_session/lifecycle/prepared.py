@@ -246,8 +246,8 @@ def keep(patch: Patch, module: ModuleType | None, slot: Slot, own: object, site:
     home = None if type(site.slot) is AttributeSlot else slot
     own_there = own if home is None else site.original
     former = prepared(patch)
-    known = former if former is not None and former.is_current else None
-    if known is not None and known.module is module and known.site is site and known.own is own_there:
+    earlier = former if former is not None and former.is_current else None
+    if earlier is not None and earlier.module is module and earlier.site is site and earlier.own is own_there:
         return
     if patch.requires is None and patch.until is None:
         *way, _ = patch.target.steps

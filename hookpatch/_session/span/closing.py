@@ -13,6 +13,7 @@ from hookpatch._session.findings.shortfalls import misspelt, never_called, too_f
 from hookpatch._session.span.leftovers import finish_interrupted, opened
 from hookpatch._session.span.quick import QuickSession
 from hookpatch._session.span.state import NO_INTERPRETERS
+from hookpatch._session.span.statement import last_entrance
 from hookpatch.errors import (
     CallsError,
     HookpatchWarning,
@@ -30,22 +31,21 @@ interrupts.takers.add(__file__)
 class ClosingSession(QuickSession):
     """A session that can be closed: the last entrance restores the patches."""
 
-    def _close(self, tells: bool, entrance: object = None) -> None:
-        """End an entrance, the last one if none is given; ``tells``: raise an error and warn about what was missed."""
+    def _close(self, tells: bool, is_statement: bool = False) -> None:
+        """End an entrance, of a with statement or of an ``open``.
+
+        ``tells``: raise an error and warn about what was missed.
+        """
         if self._state != "open":
             finish_interrupted()
             self._may_stay_new = True  # closed on purpose, not forgotten
             return
-        ended = entrance or self._last_entrance
-        self._in_turn(ended, partial(self._close_or_count, tells, ended, is_any=entrance is None))
+        ended = last_entrance(self._entrances, is_statement)
+        self._in_turn(ended, partial(self._close_or_count, tells, ended, is_statement))
 
-    @property
-    def _last_entrance(self) -> object:
-        return (None, *self._entrances)[-1]  # of a copy: other threads enter and leave
-
-    def _close_or_count(self, tells: bool, entrance: object, is_any: bool) -> None:
-        if is_any and entrance not in self._entrances:  # another thread has ended the entrance
-            entrance = self._last_entrance
+    def _close_or_count(self, tells: bool, entrance: object, is_statement: bool) -> None:
+        if entrance not in self._entrances:  # another thread has ended the entrance
+            entrance = last_entrance(self._entrances, is_statement)
         if entrance not in self._entrances:
             return
         if len(self._entrances) == 1:

@@ -12,6 +12,7 @@ from hookpatch._engine.site.sites import restore_late
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.prepared import prepared
 from hookpatch._session.span.part import SessionPart
+from hookpatch._session.span.statement import surplus
 
 interrupts.takers.add(__file__)
 # An open session with the undos and the parts that end with the session, and on the fast path the requests.
@@ -19,8 +20,7 @@ Listed: TypeAlias = tuple[ReferenceType[Any], list[Callable[[], object]], Sequen
 # By number. A dropped session closes itself; after an interrupt the next look at the patches closes it. GIL: each
 # change and each copy is one operation.
 opened: Final[dict[int, Listed]] = {}
-# References to collected sessions, which may have left patches, and to calls of decorated functions, which an interrupt
-# kept from ending their entrances.
+# References to collected sessions, which may have left patches.
 dead: Final[list[object]] = []
 note_dead: Final = dead.append
 postponed: Final[list[_Postponed]] = []
@@ -62,7 +62,7 @@ def finish_interrupted() -> None:
     """Finish interrupted openings and closings of sessions, and finalizers of dropped sessions."""
     interrupts.finish_interrupted()
     finish_postponed()
-    while dead:
+    while dead or has_lost():
         for number, (weak, undos, parts, requests) in opened.copy().items():
             if (session := weak()) is not None:
                 session.end_lost_entrances()
@@ -75,6 +75,12 @@ def finish_interrupted() -> None:
                     also.end(number)
                 opened.pop(number, None)
         dead.clear()
+
+
+def has_lost() -> bool:
+    """Return True if an open session has the entrance of a with statement that an interrupt kept from leaving."""
+    sessions = [listed[0]() for listed in [*opened.values()]]
+    return any(session is not None and surplus(session) < 0 for session in sessions)
 
 
 def call_undos(undos: list[Callable[[], object]]) -> None:

@@ -21,6 +21,7 @@ from hookpatch._session.lifecycle.kinds import lifecycle_of
 from hookpatch._session.lifecycle.lifecycle import Lifecycle
 from hookpatch._session.span.leftovers import call_undos, finish_postponed, look_again, note_dead, opened
 from hookpatch._session.span.state import SessionState, end_lifecycles, numbers
+from hookpatch._session.span.statement import Statement, last_entrance, surplus
 from hookpatch.errors import MatchesError, SessionError, TargetNotFound
 
 if TYPE_CHECKING:
@@ -81,10 +82,9 @@ class OpeningSession(SessionState):
         interrupts.end(again)
 
     def end_lost_entrances(self) -> None:
-        """End the entrances of calls of a decorated function that an interrupt kept from doing so."""
-        for entrance in [*self._entrances]:
-            if isinstance(entrance, ref) and entrance() is None:
-                self._give_up(entrance)
+        """End the entrances of with statements that an interrupt kept from doing so."""
+        while surplus(self) < 0:
+            self._give_up(last_entrance(self._entrances, is_statement=True))
 
     # --- opened
 
@@ -92,7 +92,7 @@ class OpeningSession(SessionState):
         try:
             if self._state in ("opening", "closing"):  # interrupted
                 self._restore()
-            self._entrances[entrance] = None
+            self._entrances[entrance] = self if type(entrance) is Statement else None
             if self._state != "open":
                 self._open()
             elif self._scope == "task":

@@ -32,7 +32,7 @@ from hookpatch._session.ledger import listeners
 from hookpatch._session.lifecycle.prepared import Prepared, forget_unused, note_first
 from hookpatch._session.lifecycle.slots import prepare
 from hookpatch._session.span.again import SessionAgain
-from hookpatch._session.span.leftovers import dead, opened, postponed
+from hookpatch._session.span.leftovers import dead, has_lost, opened, postponed
 from hookpatch._session.span.state import numbers
 
 interrupts.takers.add(__file__)
@@ -88,9 +88,11 @@ class QuickSession(SessionAgain):
         return is_closed
 
     def _begin_with_notes(self, entrance: object, new: Sequence[tuple[Patch, Prepared]]) -> bool:
-        if self._state == "open" or _is_disturbed() or not environment.enables_blocks():
+        if self._state == "open" or not environment.enables_blocks():
             return False
         write_notes_now()
+        if _is_disturbed():
+            return False
         for patch, preparation in new:
             note_first(patch, preparation)
         is_open = self._begin(entrance, self._sites() if hearers else ())
@@ -100,7 +102,7 @@ class QuickSession(SessionAgain):
 
     def _end_with_notes(self, entrance: object) -> bool:
         write_notes_now()
-        return not _is_disturbed() and self._end(entrance)
+        return not _is_disturbed(own=1) and self._end(entrance)
 
     # --- without notes; each in one function: calls, of ``Alone.put_value`` for example, would take a tenth of the time
 
@@ -109,7 +111,7 @@ class QuickSession(SessionAgain):
         quick: Any = self._quick  # of a prepared patch, the watch and ``alone`` are not None
         if not quick or any(_IN_THE_WAY) or LIBRARY in begun_names or self._state == "open":
             return False
-        if (MODULE in begun_names and are_several()) or not environment.enables_blocks():
+        if (MODULE in begun_names and are_several()) or not environment.enables_blocks() or (opened and has_lost()):
             return False
         self._number = number = next(numbers)
         self._state, self._is_fast, self._written = "opening", True, None  # in this order, for ``finish``
@@ -151,6 +153,8 @@ class QuickSession(SessionAgain):
         # session in ``opened`` has notes, too: an interrupt kept the writer from the end.
         if number not in unwritten or number in opened or any(_DISTURBING_AT_END) or entrance not in self._entrances:
             return False
+        if opened and has_lost():
+            return False
         self._state = "closing"
         for also in self._also:
             if not also.take():
@@ -180,9 +184,12 @@ class QuickSession(SessionAgain):
         return True
 
 
-def _is_disturbed() -> bool:
-    """Return True if no block may take the fast path now: a lock is held, or work waits for a look at the patches."""
-    if any(_DISTURBING) or (LIBRARY in begun_names and not hearers):
+def _is_disturbed(own: int = 0) -> bool:
+    """Return True if no block may take the fast path now: a lock is held, or work waits for a look at the patches.
+
+    ``own``: the number of open sessions of the block itself.
+    """
+    if any(_DISTURBING) or (LIBRARY in begun_names and not hearers) or (len(opened) > own and has_lost()):
         return True
     return MODULE in begun_names and are_several()  # an interpreter made inside a block keeps the patches
 

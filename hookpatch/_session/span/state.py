@@ -21,6 +21,7 @@ from hookpatch._session.lifecycle.prepared import Prepared, prepared
 from hookpatch._session.lifecycle.slots import SlotLifecycle
 from hookpatch._session.span.leftovers import Listed
 from hookpatch._session.span.part import SessionPart
+from hookpatch._session.span.statement import exit_of
 
 if TYPE_CHECKING:
     from hookpatch._engine.lock.drift import Drift  # slow to import, and most sessions have no lock file
@@ -65,7 +66,9 @@ class SessionState:
         self._is_prepared = False  # True after a block on the fast path, if the patches keep what was prepared
         self._is_fast = False  # True while open as the fast path has opened the session
         self._opened_at = self._closed_at = 0.0  # on the fast path
-        self._entrances: Final[dict[object, None]] = {}  # in order; the session is open while not empty
+        # In order; the session is open while not empty. The entrance of a with statement leads to the session.
+        self._entrances: Final[dict[object, object]] = {}
+        self._on_exit: Final = exit_of(self)
         self._undos: Final[list[Callable[[], object]]] = []  # each noted before its act; the last comes first
         self._listed: Listed | None = None  # made on the fast path, and used again
         # What a block applies without notes; empty if a block has to write notes.

@@ -1,0 +1,95 @@
+"""With statements, counted by the references to a session's exit: each statement holds one until its end.
+
+An interrupt may keep ``__exit__`` from its first instruction, and a traceback may keep all frames, as in a notebook.
+The statement drops its reference all the same: the next look at the patches finds an entrance without a statement.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
+from operator import attrgetter
+from sys import getrefcount
+from types import FrameType
+from typing import Any, Final, final
+from weakref import ReferenceType, ref
+
+from hookpatch._bootstrap import interrupts
+
+interrupts.takers.add(__file__)
+
+
+@final
+class Statement:
+    """The entrance of a with statement."""
+
+    __slots__ = ()
+
+
+STATEMENT: Final = Statement()  # on the fast path, where a session has one entrance
+
+
+@final
+class ExitOfStatement(property):
+    """The attribute ``__exit__`` of sessions. No frame of Python reads an exit: a traceback would keep the exit."""
+
+    def __init__(self) -> None:
+        super().__init__(attrgetter("_on_exit"))
+
+    def __call__(self, session: Any, *error: Any) -> None:
+        """Leave a session for contextlib.ExitStack, which asks the class for ``__exit__`` before Python 3.15."""
+        session._leave_block(*error)
+
+
+def exit_of(session: Any) -> Callable[..., None]:
+    """Return the exit of a session; it keeps the session as long as a with statement is an entrance."""
+    return partial(_leave, ref(session), session._entrances)
+
+
+def _leave(weak: ReferenceType[Any], entrances: dict[object, object], kind: object = None, *_: object) -> None:
+    session = weak()
+    if session is None:  # ended inside the statement, and dropped
+        return
+    if STATEMENT not in entrances or not session._leave_again(STATEMENT):
+        session._close(kind is None, is_statement=True)
+
+
+# --- counted
+
+
+def surplus(session: Any) -> int:
+    """Return the number of with statements without an entrance; negative for entrances without a statement."""
+    without = getrefcount(session._on_exit) - IDLE
+    for entrance in [*session._entrances]:  # no generator: this is measured
+        without -= type(entrance) is Statement
+    return without
+
+
+def holds_exit(frame: FrameType, session: Any) -> bool:
+    """Return True if a frame that enters a session holds the exit: then an earlier statement has not left."""
+    from opcode import opname  # after an interrupt, or beside another statement of the session
+
+    code = frame.f_code.co_code
+    present, before = (opname[code[place]] for place in (frame.f_lasti, frame.f_lasti - 2))
+    if present == "BEFORE_WITH" or before == "LOAD_SPECIAL":  # on Python 3.14 and later before a call
+        return True
+    # contextlib.ExitStack, from Python 3.15 on. Before 3.13 ``f_locals`` would be a copy that lives on.
+    return sys.version_info >= (3, 13) and any(value is session._on_exit for value in frame.f_locals.values())
+
+
+class _Idle:
+    def __init__(self) -> None:
+        self._entrances: dict[object, object] = {}
+        self._on_exit = exit_of(self)
+        self.references = getrefcount(self._on_exit)  # by the expression of ``surplus``
+
+
+IDLE: Final = _Idle().references  # to an exit without a statement
+
+
+def last_entrance(entrances: Iterable[object], is_statement: bool) -> object:
+    """Return the last entrance of a with statement or of an ``open``, or else the last; None without entrances."""
+    entrances = [*entrances]  # a copy: other threads enter and leave
+    of_kind = [entrance for entrance in entrances if (type(entrance) is Statement) is is_statement]
+    return (None, *entrances, *of_kind)[-1]
