@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Sequence
 from functools import wraps
 from sys import _getframe, getrefcount
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast, final
+from weakref import ref
 
 from hookpatch._bootstrap import imports, interrupts
 from hookpatch._bootstrap.interpreters import other_interpreters
@@ -20,6 +21,7 @@ from hookpatch._session.span.statement import (
     ExitOfStatement,
     Statement,
     holds_exit,
+    leave,
     surplus,
 )
 from hookpatch.errors import NeverOpenedWarning, SessionError, warn
@@ -83,8 +85,9 @@ class Session(ClosingSession):
     # --- a with statement, a decorated function
 
     def __enter__(self) -> Session:
-        is_called = getrefcount(self._on_exit) == IDLE  # by contextlib.ExitStack, or by the program itself
-        if is_called or (self._entrances and surplus(self) < 1 and not holds_exit(_getframe(1), self)):
+        if getrefcount(self._on_exit) == IDLE:  # called by contextlib.ExitStack, or by the program itself
+            return self.open()
+        if self._entrances and surplus(self) < 1 and not holds_exit(_getframe(1), self):
             return self.open()
         if self._enter_again(STATEMENT):
             self._entrances[STATEMENT] = self  # the statement holds the exit, and the exit holds the entrances
@@ -100,13 +103,13 @@ class Session(ClosingSession):
         __exit__ = ExitOfStatement()
 
     def _leave_block(self, kind: type[BaseException] | None = None, *_: object) -> None:
+        before = self._number
         try:
-            if self._is_fast and self._leave_again(_BLOCK):
-                return
+            leave(ref(self), self._entrances, _BLOCK, kind)
         except BaseException:
-            self._give_up(_BLOCK)
+            if self._is_fast and self._number == before:
+                self._give_up(_BLOCK)
             raise
-        self._close(tells=kind is None)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return a function with the patches in effect during each call."""

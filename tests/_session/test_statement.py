@@ -59,7 +59,7 @@ def _interrupted(act: Callable[..., object], *args: Any) -> KeyboardInterrupt:
     """Do an act, and interrupt the first leaving before its first instruction; return the error with all frames."""
 
     def at_leave(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code is statement._leave.__code__:
+        if event == "call" and frame.f_code is statement.leave.__code__:
             sys.setprofile(None)
             raise KeyboardInterrupt
 

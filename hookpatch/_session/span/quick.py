@@ -73,25 +73,11 @@ class QuickSession(SessionAgain):
                 new.append((request.patch, preparation))
         return new
 
-    def _leave_again(self, entrance: object) -> bool:
-        """Close a session opened on the fast path; return False if the session was touched since."""
-        moment = time()  # as in ``_enter_again``
-        if fast_path.setdefault(None, (_getframe(), self, entrance, moment))[3] is not moment:
-            return False
-        try:
-            is_closed = self._take_values(entrance, moment) or self._end_with_notes(entrance)
-        except BaseException:
-            self.finish(entrance)
-            del fast_path[None]
-            raise
-        del fast_path[None]
-        return is_closed
-
     def _begin_with_notes(self, entrance: object, new: Sequence[tuple[Patch, Prepared]]) -> bool:
         if self._state == "open" or not environment.enables_blocks():
             return False
         write_notes_now()
-        if _is_disturbed():
+        if _is_disturbed() or (opened and has_lost()):
             return False
         for patch, preparation in new:
             note_first(patch, preparation)
@@ -102,7 +88,7 @@ class QuickSession(SessionAgain):
 
     def _end_with_notes(self, entrance: object) -> bool:
         write_notes_now()
-        return not _is_disturbed(own=1) and self._end(entrance)
+        return not (_is_disturbed() or (len(opened) > 1 and has_lost())) and self._end(entrance)
 
     # --- without notes; each in one function: calls, of ``Alone.put_value`` for example, would take a tenth of the time
 
@@ -184,12 +170,9 @@ class QuickSession(SessionAgain):
         return True
 
 
-def _is_disturbed(own: int = 0) -> bool:
-    """Return True if no block may take the fast path now: a lock is held, or work waits for a look at the patches.
-
-    ``own``: the number of open sessions of the block itself.
-    """
-    if any(_DISTURBING) or (LIBRARY in begun_names and not hearers) or (len(opened) > own and has_lost()):
+def _is_disturbed() -> bool:
+    """Return True if no block may take the fast path now: a lock is held, or work waits for a look at the patches."""
+    if any(_DISTURBING) or (LIBRARY in begun_names and not hearers):
         return True
     return MODULE in begun_names and are_several()  # an interpreter made inside a block keeps the patches
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from sys import _getframe
 from typing import TYPE_CHECKING, Final
+from weakref import ref
 
 from hookpatch._bootstrap import imports, interrupts
 from hookpatch._bootstrap.interrupts import Turn, fast_path
@@ -21,7 +22,7 @@ from hookpatch._session.lifecycle.prepared import Prepared, prepared
 from hookpatch._session.lifecycle.slots import SlotLifecycle
 from hookpatch._session.span.leftovers import Listed
 from hookpatch._session.span.part import SessionPart
-from hookpatch._session.span.statement import exit_of
+from hookpatch._session.span.statement import STATEMENT, leave
 
 if TYPE_CHECKING:
     from hookpatch._engine.lock.drift import Drift  # slow to import, and most sessions have no lock file
@@ -68,7 +69,8 @@ class SessionState:
         self._opened_at = self._closed_at = 0.0  # on the fast path
         # In order; the session is open while not empty. The entrance of a with statement leads to the session.
         self._entrances: Final[dict[object, object]] = {}
-        self._on_exit: Final = exit_of(self)
+        # Keeps the session as long as a with statement is an entrance.
+        self._on_exit: Final = partial(leave, ref(self), self._entrances, STATEMENT)
         self._undos: Final[list[Callable[[], object]]] = []  # each noted before its act; the last comes first
         self._listed: Listed | None = None  # made on the fast path, and used again
         # What a block applies without notes; empty if a block has to write notes.

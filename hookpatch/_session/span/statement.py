@@ -7,15 +7,17 @@ The statement drops its reference all the same: the next look at the patches fin
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from operator import attrgetter
-from sys import getrefcount
+from sys import _getframe, getrefcount
+from time import time
 from types import FrameType
 from typing import Any, Final, final
-from weakref import ReferenceType, ref
+from weakref import ReferenceType
 
 from hookpatch._bootstrap import interrupts
+from hookpatch._bootstrap.interrupts import fast_path
 
 interrupts.takers.add(__file__)
 
@@ -42,17 +44,30 @@ class ExitOfStatement(property):
         session._leave_block(*error)
 
 
-def exit_of(session: Any) -> Callable[..., None]:
-    """Return the exit of a session; it keeps the session as long as a with statement is an entrance."""
-    return partial(_leave, ref(session), session._entrances)
-
-
-def _leave(weak: ReferenceType[Any], entrances: dict[object, object], kind: object = None, *_: object) -> None:
-    session = weak()
+def leave(
+    weak: ReferenceType[Any],
+    entrances: dict[object, Any],
+    entrance: object,
+    kind: object = None,
+    error: object = None,
+    traceback: object = None,
+) -> None:
+    """Leave a session, on the fast path if possible; not a method, which the exit would call in a frame more."""
+    session = entrances.get(entrance) or weak()
     if session is None:  # ended inside the statement, and dropped
         return
-    if STATEMENT not in entrances or not session._leave_again(STATEMENT):
-        session._close(kind is None, is_statement=True)
+    moment = time()  # as in ``Session._enter_again``
+    if session._is_fast and fast_path.setdefault(None, (_getframe(), session, entrance, moment))[3] is moment:
+        try:
+            is_closed = session._take_values(entrance, moment) or session._end_with_notes(entrance)
+        except BaseException:
+            session.finish(entrance)
+            del fast_path[None]
+            raise
+        del fast_path[None]
+        if is_closed:
+            return
+    session._close(kind is None, entrance is STATEMENT)
 
 
 # --- counted
@@ -80,8 +95,7 @@ def holds_exit(frame: FrameType, session: Any) -> bool:
 
 class _Idle:
     def __init__(self) -> None:
-        self._entrances: dict[object, object] = {}
-        self._on_exit = exit_of(self)
+        self._on_exit = partial(leave)
         self.references = getrefcount(self._on_exit)  # by the expression of ``surplus``
 
 
