@@ -123,11 +123,17 @@ class AppliedLayer:
         """Remove the layer, and note the ending of the slot."""
         try:
             self._restore(request)
-        finally:
-            self.begun = None
-            if self.following is not None:
-                self.following.end()
-                self.following = None  # refers to this object: else the original would live until the next collection
+        except Exception as error:
+            if not is_interrupt(error):  # else ``begun`` stays, and the layer is restored again before another
+                self._forget()
+            raise
+        self._forget()
+
+    def _forget(self) -> None:
+        self.begun = None
+        if self.following is not None:
+            self.following.end()
+            self.following = None  # refers to this object: else the original would live until the next collection
 
     def _restore(self, request: Requested) -> None:
         if self.has_ended:
