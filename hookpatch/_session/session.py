@@ -89,6 +89,7 @@ class Session(ClosingSession):
             return self.open()
         if self._entrances and surplus(self) < 1 and not holds_exit(_getframe(1), self):
             return self.open()
+        self._has_statements = True
         if self._enter_again(STATEMENT):
             self._entrances[STATEMENT] = self  # the statement holds the exit, and the exit holds the entrances
         else:

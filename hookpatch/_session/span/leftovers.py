@@ -79,8 +79,11 @@ def finish_interrupted() -> None:
 
 def has_lost() -> bool:
     """Return True if an open session has the entrance of a with statement that an interrupt kept from leaving."""
-    sessions = [listed[0]() for listed in [*opened.values()]]
-    return any(session is not None and surplus(session) < 0 for session in sessions)
+    for listed in [*opened.values()]:
+        session = listed[0]()
+        if session is not None and session._has_statements and surplus(session) < 0:
+            return True
+    return False
 
 
 def call_undos(undos: list[Callable[[], object]]) -> None:

@@ -139,8 +139,6 @@ class QuickSession(SessionAgain):
         # session in ``opened`` has notes, too: an interrupt kept the writer from the end.
         if number not in unwritten or number in opened or any(_DISTURBING_AT_END) or entrance not in self._entrances:
             return False
-        if opened and has_lost():
-            return False
         self._state = "closing"
         for also in self._also:
             if not also.take():

@@ -69,6 +69,7 @@ class SessionState:
         self._opened_at = self._closed_at = 0.0  # on the fast path
         # In order; the session is open while not empty. The entrance of a with statement leads to the session.
         self._entrances: Final[dict[object, object]] = {}
+        self._has_statements = False  # True once a with statement has entered the session
         # Keeps the session as long as a with statement is an entrance.
         self._on_exit: Final = partial(leave, ref(self), self._entrances, STATEMENT)
         self._undos: Final[list[Callable[[], object]]] = []  # each noted before its act; the last comes first
