@@ -18,8 +18,9 @@ from hookpatch._session.span.leftovers import do_or_postpone, look_again, opened
 from hookpatch._session.span.statement import (
     IDLE,
     STATEMENT,
-    ExitOfStatement,
+    SessionClass,
     Statement,
+    exit_of_session,
     holds_exit,
     leave,
     surplus,
@@ -37,7 +38,7 @@ _BLOCK: Final = "a block"  # the entrance of ``open`` on the fast path
 
 
 @final
-class Session(ClosingSession):
+class Session(ClosingSession, metaclass=SessionClass):
     """The time in which patches are in effect; returned by ``active``.
 
     Entering applies all patches or none. Closing restores all patches. A session can be entered again, also by other
@@ -85,7 +86,7 @@ class Session(ClosingSession):
     # --- a with statement, a decorated function
 
     def __enter__(self) -> Session:
-        if getrefcount(self._on_exit) == IDLE:  # called by contextlib.ExitStack, or by the program itself
+        if getrefcount(self._on_exit) == IDLE:  # called by the program itself
             return self.open()
         if self._entrances and surplus(self) < 1 and not holds_exit(_getframe(1), self):
             return self.open()
@@ -101,7 +102,7 @@ class Session(ClosingSession):
         def __exit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
 
     else:
-        __exit__ = ExitOfStatement()
+        __exit__ = exit_of_session
 
     def _leave_block(self, kind: type[BaseException] | None = None, *_: object) -> None:
         before = self._number

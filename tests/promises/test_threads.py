@@ -352,3 +352,45 @@ def test_a_session_collected_in_a_search_ends_with_the_report(make_module: MakeM
 
     collected: list[Any] = []
     assert in_child(report_and_call) == "new run"
+
+
+@pytest.mark.parametrize("children", ["local", "inherit"])
+def test_threads_enter_one_session_in_all_ways(make_module: MakeModule, children: Any) -> None:
+    """With statements, decorated functions, stacks and ``open``: each ends its own entrance, and no other's."""
+    module = make_module("vendor", "def run(): return 1")
+    original, session = module.run, hookpatch.active(hookpatch.wrap("vendor:run", _twice), children=children)
+
+    def by_statement() -> list[int]:
+        with session:
+            with session:
+                inside = module.run()
+            return [inside, module.run()]
+
+    def by_stack() -> list[int]:
+        with ExitStack() as stack:
+            stack.enter_context(session)
+            return [module.run()]
+
+    def by_open() -> list[int]:
+        session.open()
+        results = [module.run()]
+        session.close()
+        return results
+
+    ways = [by_statement, session(by_statement), by_stack, by_open]
+
+    def enter(choose: Random) -> None:
+        for _ in range(3_000):
+            assert {*choose.choice(ways)()} == {2}
+
+    def report(choose: Random, stop: Event) -> None:
+        while not stop.is_set():
+            hookpatch.report()
+
+    with switching_often(SEED):
+        contend(SEED, [enter] * 6, [report])
+    assert module.run is original
+
+
+def _twice(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
+    return 2 * wrapped(*args, **kwargs)

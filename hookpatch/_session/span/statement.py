@@ -33,15 +33,23 @@ STATEMENT: Final = Statement()  # on the fast path, where a session has one entr
 
 
 @final
-class ExitOfStatement(property):
-    """The attribute ``__exit__`` of sessions. No frame of Python reads an exit: a traceback would keep the exit."""
+class SessionClass(type):
+    """The class of the class of sessions: contextlib.ExitStack asks the class before Python 3.15, a statement does not.
 
-    def __init__(self) -> None:
-        super().__init__(attrgetter("_on_exit"))
+    The stack does not hold the exit: it opens and closes the session.
+    """
 
-    def __call__(self, session: Any, *error: Any) -> None:
-        """Leave a session for contextlib.ExitStack, which asks the class for ``__exit__`` before Python 3.15."""
-        session._leave_block(*error)
+    @property
+    def __enter__(cls) -> Any:
+        return vars(cls)["open"]
+
+    @property
+    def __exit__(cls) -> Any:
+        return vars(cls)["_leave_block"]
+
+
+# No function of Python, whose frame would hold the exit: a traceback would keep the frame.
+exit_of_session: Final = property(attrgetter("_on_exit"))
 
 
 def leave(
