@@ -83,8 +83,9 @@ class Begun:
 
 
 # The user of the fast path: the frame, the traveller, the entrance that begins or ends, and the time.
-# GIL: taken by ``setdefault`` and left by ``del``, in one operation each.
+# GIL: taken by ``first_of`` and left by ``del``, in one operation each.
 fast_path: Final[dict[None, tuple[FrameType, Traveller, object, float]]] = {}
+first_of: Final = fast_path.setdefault  # bound here: a method of an imported name would be bound at each call
 
 
 def _is_of_this_thread(frame: FrameType) -> bool:
@@ -129,7 +130,7 @@ def _mend(entry: tuple[FrameType, Traveller, object, float]) -> None:
 def take_fast_path(frame: FrameType, traveller: Traveller) -> bool:
     """Take the fast path for a frame, until ``del fast_path[None]``; return False if this thread has the fast path."""
     entry = frame, traveller, None, 0.0
-    while fast_path.setdefault(None, entry) is not entry:
+    while first_of(None, entry) is not entry:
         wait_for_fast_path()
         if (current := fast_path.get(None)) is not None and _is_of_this_thread(current[0]):
             return False
@@ -145,7 +146,7 @@ unwritten: Final[dict[int, Callable[[int], object]]] = {}
 def write_notes() -> None:
     """Write the notes of the block on the fast path, unless this thread opens or closes the block just now."""
     while unwritten:
-        if fast_path.setdefault(None, (_getframe(), reader, None, 0.0))[0] is _getframe():
+        if first_of(None, (_getframe(), reader, None, 0.0))[0] is _getframe():
             try:
                 write_notes_now()
             finally:

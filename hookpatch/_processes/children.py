@@ -137,12 +137,12 @@ def _quick(payload: Payload) -> Quick | None:
         return None
     key, variable = block.key, block.variable
     hand_on, hand_on_no_longer = environment.hand_on_first, environment.hand_on_no_longer
-    applied, roots = starts.applied, starts.ROOTS
+    applied, roots, are_unimported = starts.applied, starts.ROOTS, begun_names.isdisjoint
 
     def put() -> bool:
         if _open or applied or liveness.rows.get(key) is not row:  # a fork has other rows
             return False
-        if (not begun_names.isdisjoint(roots) and _pickles()) or not hand_on(variable):  # mostly without the call
+        if (not are_unimported(roots) and _pickles()) or not hand_on(variable):  # mostly without the call
             return False
         row[END] = 0  # last, and the end first: a block without the variable has ended
         return True

@@ -10,7 +10,8 @@ from sys import _getframe, getrefcount
 from time import time
 from typing import Any, Final
 
-from hookpatch._bootstrap import environment, interrupts
+from hookpatch._bootstrap import interrupts
+from hookpatch._bootstrap.environment import enables_blocks
 from hookpatch._bootstrap.imports import (
     announced_late,
     begun_module,
@@ -21,7 +22,7 @@ from hookpatch._bootstrap.imports import (
     unheard,
 )
 from hookpatch._bootstrap.interpreters import MODULE, are_several
-from hookpatch._bootstrap.interrupts import fast_path, held, operations, unwritten, write_notes_now
+from hookpatch._bootstrap.interrupts import fast_path, first_of, held, operations, unwritten, write_notes_now
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.site.late_restore import waiting
 from hookpatch._engine.site.site import covered
@@ -46,14 +47,15 @@ class QuickSession(SessionAgain):
 
         No lock is taken, no lifecycle and no entry is made: ``make_entries`` makes both on demand.
         """
-        if (new := () if self._is_prepared else self._prepare()) is None:
+        new: Sequence[tuple[Patch, Prepared]] | None = ()
+        if not self._is_prepared and (new := self._prepare()) is None:
             return False
         moment = time()  # a new object: no other entry has it
         # The frame is in no variable: a frame holding itself would keep an interrupted call alive.
-        if fast_path.setdefault(None, (_getframe(), self, entrance, moment))[3] is not moment:
+        if first_of(None, (_getframe(), self, entrance, moment))[3] is not moment:
             return False
         try:
-            is_open = self._put_values(entrance, moment) or self._begin_with_notes(entrance, new)
+            is_open = self._put_values(entrance, moment) or self._begin_with_notes(entrance, new or ())
         except BaseException:
             self.finish(entrance)  # interrupted again: the entry stays, and the next look calls ``finish``
             del fast_path[None]
@@ -74,7 +76,7 @@ class QuickSession(SessionAgain):
         return new
 
     def _begin_with_notes(self, entrance: object, new: Sequence[tuple[Patch, Prepared]]) -> bool:
-        if self._state == "open" or not environment.enables_blocks():
+        if self._state == "open" or not enables_blocks():
             return False
         write_notes_now()
         if _is_disturbed() or (opened and has_lost()):
@@ -97,12 +99,12 @@ class QuickSession(SessionAgain):
         quick: Any = self._quick  # of a prepared patch, the watch and ``alone`` are not None
         if not quick or any(_IN_THE_WAY) or LIBRARY in begun_names or self._state == "open":
             return False
-        if (MODULE in begun_names and are_several()) or not environment.enables_blocks() or (opened and has_lost()):
+        if (MODULE in begun_names and are_several()) or not enables_blocks() or (opened and has_lost()):
             return False
         self._number = number = next(numbers)
-        self._state, self._is_fast, self._written = "opening", True, None  # in this order, for ``finish``
-        write_notes: Any = self._write_notes  # made before ``_quick``
-        unwritten[number] = write_notes
+        self._state = "opening"  # first, for ``finish``
+        self._is_fast, self._written = True, None
+        unwritten[number] = self._write_notes
         if not stand_by():
             return self._end_unwritten()
         for preparation, request in quick:
@@ -147,10 +149,12 @@ class QuickSession(SessionAgain):
         quick: Any = self._quick
         for preparation, _ in quick:
             alone = preparation.alone
-            if (
-                alone.names.get(alone.name) is not alone.value
-                or alone.function.__code__ is not alone.code
-                or (alone.cell is not None and getrefcount(alone.value) != alone.references + 1)  # and the slot's
+            if alone.names.get(alone.name) is not alone.value or (
+                alone.cell is not None  # else the value is no wrapper
+                and (
+                    getrefcount(alone.value) != alone.references + 1  # the slot's
+                    or alone.function.__code__ is not alone.code
+                )
             ):
                 self._state = "open"
                 return False

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from sys import _getframe
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
 from hookpatch._bootstrap import imports, interrupts
@@ -35,6 +35,10 @@ NO_INTERPRETERS: Final[frozenset[int]] = frozenset()
 
 class SessionState:
     """The arguments of a session, and how far the session has come."""
+
+    # No method of Python, whose frame would hold the exit: a traceback would keep the frame.
+    __slots__ = ("__dict__", "__exit__", "__weakref__")
+    __exit__: Callable[..., None]
 
     def __init__(
         self,
@@ -71,12 +75,12 @@ class SessionState:
         self._entrances: Final[dict[object, object]] = {}
         self._has_statements = False  # True once a with statement has entered the session
         # Keeps the session as long as a with statement is an entrance.
-        self._on_exit: Final = partial(leave, ref(self), self._entrances, STATEMENT)
+        self.__exit__ = partial(leave, ref(self), self._entrances, STATEMENT)
         self._undos: Final[list[Callable[[], object]]] = []  # each noted before its act; the last comes first
         self._listed: Listed | None = None  # made on the fast path, and used again
         # What a block applies without notes; empty if a block has to write notes.
         self._quick: Sequence[tuple[Prepared, Requested]] = ()
-        self._write_notes: Callable[[int], object] | None = None  # made with ``_quick``
+        self._write_notes: Any = None  # a function of the number, made with ``_quick``
         self._errors: Final[list[Exception]] = []
         self._rules: Sequence[Rule] = ()  # of the last opening
 

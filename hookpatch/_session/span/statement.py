@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from functools import partial
-from operator import attrgetter
 from sys import _getframe, getrefcount
 from time import time
 from types import FrameType
@@ -17,7 +16,7 @@ from typing import Any, Final, final
 from weakref import ReferenceType
 
 from hookpatch._bootstrap import interrupts
-from hookpatch._bootstrap.interrupts import fast_path
+from hookpatch._bootstrap.interrupts import fast_path, first_of
 
 interrupts.takers.add(__file__)
 
@@ -48,10 +47,6 @@ class SessionClass(type):
         return vars(cls)["_leave_block"]
 
 
-# No function of Python, whose frame would hold the exit: a traceback would keep the frame.
-exit_of_session: Final = property(attrgetter("_on_exit"))
-
-
 def leave(
     weak: ReferenceType[Any],
     entrances: dict[object, Any],
@@ -65,7 +60,7 @@ def leave(
     if session is None:  # ended inside the statement, and dropped
         return
     moment = time()  # as in ``Session._enter_again``
-    if session._is_fast and fast_path.setdefault(None, (_getframe(), session, entrance, moment))[3] is moment:
+    if session._is_fast and first_of(None, (_getframe(), session, entrance, moment))[3] is moment:
         try:
             is_closed = session._take_values(entrance, moment) or session._end_with_notes(entrance)
         except BaseException:
@@ -83,7 +78,7 @@ def leave(
 
 def surplus(session: Any) -> int:
     """Return the number of with statements without an entrance; negative for entrances without a statement."""
-    without = getrefcount(session._on_exit) - IDLE
+    without = getrefcount(session.__exit__) - IDLE
     for entrance in [*session._entrances]:  # no generator: this is measured
         without -= type(entrance) is Statement
     return without
@@ -98,13 +93,13 @@ def holds_exit(frame: FrameType, session: Any) -> bool:
     if present == "BEFORE_WITH" or before == "LOAD_SPECIAL":  # on Python 3.14 and later before a call
         return True
     # contextlib.ExitStack, from Python 3.15 on. Before 3.13 ``f_locals`` would be a copy that lives on.
-    return sys.version_info >= (3, 13) and any(value is session._on_exit for value in frame.f_locals.values())
+    return sys.version_info >= (3, 13) and any(value is session.__exit__ for value in frame.f_locals.values())
 
 
 class _Idle:
     def __init__(self) -> None:
-        self._on_exit = partial(leave)
-        self.references = getrefcount(self._on_exit)  # by the expression of ``surplus``
+        self.__exit__ = partial(leave)
+        self.references = getrefcount(self.__exit__)  # by the expression of ``surplus``
 
 
 IDLE: Final = _Idle().references  # to an exit without a statement
