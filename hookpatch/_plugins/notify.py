@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.site.layers.layer import Layer
@@ -24,11 +24,13 @@ class Hearer(NamedTuple):
         begin: called when the sites are patched; returns False if the plugin must be notified with locks.
         may_end: returns False if the plugin must be notified with locks when the patches are restored.
         end: called when the patches are restored, and again after an interrupt; returns False as ``begin`` does.
+        quick: called after ``begin``; returns the ``Quick`` of the next blocks, or None if these need notes.
     """
 
     begin: Callable[[Sequence[Site]], bool]
     may_end: Callable[[Sequence[Site]], bool]
     end: Callable[[Sequence[Site]], bool]
+    quick: Callable[[Sequence[Site]], Any]
 
 
 LIBRARY: Final = "torch"

@@ -110,8 +110,8 @@ def carry_again(payload: Payload, number: int) -> bool:
 
 def carry_again_no_longer(number: int) -> bool:
     """Undo ``carry_again``, interrupted or not; return False if a lock is needed. On the fast path."""
-    if (block := _open.get(number)) is None:
-        return not starts.applied  # else an interrupt may have left these
+    if (block := _open.get(number)) is None:  # an interrupt may have left the patches
+        return not starts.applied or (starts.may_end_again() and starts.update_again())
     if len(_open) > 1 or (starts.applied and not starts.may_end_again()):
         return False
     if block.variable and not environment.hand_on_no_longer():
@@ -128,7 +128,7 @@ def _pickles() -> bool:
 
 def _quick(payload: Payload) -> Quick | None:
     """Return the functions that carry the last block again without notes; None if the block needs notes."""
-    if _pickles():
+    if (own := starts.of_blocks()) is None:
         return None
     block: Any = payload.block
     if block is None or block.process != liveness.pid or (row := liveness.rows.get(block.key)) is None:
@@ -137,12 +137,13 @@ def _quick(payload: Payload) -> Quick | None:
         return None
     key, variable = block.key, block.variable
     hand_on, hand_on_no_longer = environment.hand_on_first, environment.hand_on_no_longer
-    applied, roots, are_unimported = starts.applied, starts.ROOTS, begun_names.isdisjoint
+    (pairs, note_starts), applied, are_unimported = own, starts.applied, begun_names.isdisjoint
+    absent = starts.ROOTS if are_unimported(starts.ROOTS) else starts.OF_PICKLED - begun_names
 
     def put() -> bool:
         if _open or applied or liveness.rows.get(key) is not row:  # a fork has other rows
             return False
-        if (not are_unimported(roots) and _pickles()) or not hand_on(variable):  # mostly without the call
+        if not are_unimported(absent) or not hand_on(variable):  # another place of the pickling needs another patch
             return False
         row[END] = 0  # last, and the end first: a block without the variable has ended
         return True
@@ -152,11 +153,12 @@ def _quick(payload: Payload) -> Quick | None:
         return hand_on_no_longer()
 
     def note(number: int) -> None:
+        note_starts(number)
         if environment.hands_on_first():  # else the block was not begun, or has ended
             _open[number] = block
             block.is_handed_on = True
 
-    return Quick(put, take, note)
+    return Quick(put, take, note, pairs)
 
 
 def carried(payload: Payload) -> SessionPart:

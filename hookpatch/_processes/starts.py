@@ -18,10 +18,12 @@ from typing import Any, Final, NamedTuple
 
 from hookpatch._bootstrap import environment, imports
 from hookpatch._bootstrap.imports import begun_names
+from hookpatch._bootstrap.interrupts import write_notes
 from hookpatch._bootstrap.program import MULTIPROCESSING, SITECUSTOMIZE, has_startup_file
 from hookpatch._engine.patch.patch import Wrapper, wrap
 from hookpatch._session.ledger import Requested
 from hookpatch._session.own_patches import OwnPatches
+from hookpatch._session.span.part import Pairs
 from hookpatch.errors import NotCarriedWarning, warn
 
 PROGRAM: Final = "subprocess:Popen.__init__"
@@ -78,6 +80,11 @@ def update_again() -> bool:
     return _patches.end_again(needed) and _patches.begin_again(needed)
 
 
+def of_blocks() -> tuple[Pairs, Callable[[int], object]] | None:
+    """Return the patches needed now, as ``OwnPatches.of_blocks`` does."""
+    return _patches.of_blocks(_needed())
+
+
 def may_end_again() -> bool:
     """Return True if all patches can be restored without a lock. Asked on the fast path."""
     return _patches.may_end_again(())
@@ -90,6 +97,7 @@ def _needed() -> set[str]:
 
 def _patch_of(target: str) -> Requested:
     def around(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
+        write_notes()
         call = wrapped
         for listener in _listeners:
             if target in listener.needs():

@@ -16,6 +16,7 @@ from hookpatch._engine.site.turn_lock import SiteLock
 from hookpatch._plugins import notify
 from hookpatch._session.ledger import Requested
 from hookpatch._session.session import Session
+from hookpatch._session.span.part import Pairs
 
 
 @final
@@ -103,6 +104,21 @@ class OwnPatches:
                 else:
                     is_done = False  # the others end all the same: an interrupted opening ends only here
         return is_done
+
+    def of_blocks(self, targets: Set[str]) -> tuple[Pairs, Callable[[int], object]] | None:
+        """Return the patches at targets for blocks that apply these without notes, and the function that notes these.
+
+        None if such a patch is not applied on the fast path now.
+        """
+        sessions = {target: self.sessions[target] for target in targets & self.sessions.keys()}
+        pairs = [pair for session in sessions.values() for pair in session.pairs()]
+
+        def note(number: int) -> None:
+            for target, session in sessions.items():
+                if session.take_over(number, self):
+                    self.sessions[target] = session
+
+        return None if self._opening or len(pairs) < len(targets) else (pairs, note)
 
     def _finish(self, needed: Callable[[], Set[str]], ended: list[Session], begun: dict[str, Session]) -> None:
         """Finish an interrupted update."""

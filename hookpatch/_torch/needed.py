@@ -11,6 +11,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import write_notes
 from hookpatch._engine.patch.patch import wrap
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.stand_in import is_proxy
@@ -38,6 +39,18 @@ sites: Final[dict[Site, set[str]]] = {}  # each site with the needed targets
 users: Final[dict[str, dict[Site, None]]] = {}  # by target, the sites in need of the target
 
 
+def noted() -> list[tuple[Site, set[str]]]:
+    """Return each site with the needed targets, of the block on the fast path, too."""
+    write_notes()
+    return [*sites.items()]
+
+
+def users_of(target: str) -> list[Site]:
+    """Return the sites in need of a target, of the block on the fast path, too."""
+    write_notes()
+    return [*users.get(target, ())]
+
+
 def note(site: Site, needs: set[str]) -> None:
     """Note the targets in torch to patch for a site; called again after an interrupt."""
     for target in sites.get(site, ()):
@@ -62,6 +75,12 @@ def needs_of(site: Site) -> set[str]:
     if needs is None or (TRACED not in needs and _names_torch(original(site))):
         needs = facts["torch"] = _needs_of(site)
     return needs
+
+
+def names_to_need(site: Site) -> list[tuple[dict[str, Any], str]]:
+    """Return the globals, and the name in these, with which a site would need more targets."""
+    function = original(site)
+    return [] if type(function) is not FunctionType or TRACED in needs_of(site) else [(function.__globals__, "torch")]
 
 
 def _needs_of(site: Site) -> set[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, takewhile
 from types import FunctionType, MethodType
 from typing import Any, Final
@@ -27,6 +27,7 @@ from hookpatch._engine.slots.holders import classes_of
 from hookpatch._engine.slots.slot import along_mro, inner, mro
 from hookpatch._session.ledger import Requested
 from hookpatch._session.own_patches import OwnPatches
+from hookpatch._session.span.part import Pairs
 from hookpatch._torch import needed
 from hookpatch.errors import BypassError
 
@@ -59,6 +60,21 @@ def carry_again(sites: Sequence[Site]) -> bool:
         if needs and not _carriers.begin_again(needs):
             return False
     return True
+
+
+def of_blocks(sites: Sequence[Site]) -> tuple[Pairs, Callable[[int], object]] | None:
+    """Return the patches on torch needed for sites, as ``OwnPatches.of_blocks`` does."""
+    needs = {site: needed.needs_of(site) for site in sites}
+    if (own := _carriers.of_blocks({target for targets in needs.values() for target in targets})) is None:
+        return None
+    pairs, note_carriers = own
+
+    def note(number: int) -> None:
+        for site in sites:
+            needed.note(site, needs[site])
+        note_carriers(number)
+
+    return pairs, note
 
 
 def may_carry_no_longer(sites: Sequence[Site]) -> bool:
@@ -107,14 +123,14 @@ def _trace(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
 def _is_there_by_name(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     (value,) = args
     # Only sites in modules of torch: a graph of many nodes asks for each node.
-    return wrapped(value) and not any(value is needed.original(site) for site in list(needed.users[needed.NAMED]))
+    return wrapped(value) and not any(value is needed.original(site) for site in needed.users_of(needed.NAMED))
 
 
 def _dispatch_once(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     # A torch function passes itself, found by name: our wrapper, which is running already. A mode or tensor subclass
     # must get the original instead; for a function patched in place the copy.
     function, *arguments = args
-    for site in list(needed.sites):
+    for site, _ in needed.noted():
         slot = site.slot
         if function is (slot.owner if isinstance(slot, FunctionSlot) else inner(site.value)):
             function = needed.original(site)
@@ -126,7 +142,7 @@ def _refuse_class(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     named: Any = args[0]
     if isinstance(named, type):
         bases = {*mro(inspect.unwrap(named))}
-        of_classes = [site for site, needs in [*needed.sites.items()] if needed.CLASS in needs]
+        of_classes = [site for site, needs in needed.noted() if needed.CLASS in needs]
         met = [site for site in of_classes if site.value is named or not bases.isdisjoint(needed.methods_of(site.slot))]
         if met:
             problem = "TorchScript compiles a class from the source, and calls no wrapper of the class or its methods"
@@ -138,7 +154,7 @@ def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     try:
         module = wrapped(*args, **kwargs)
     except Exception as error:
-        scripted = [site for site, needs in [*needed.sites.items()] if needed.SCRIPTED in needs]
+        scripted = [site for site, needs in needed.noted() if needed.SCRIPTED in needs]
         blamed = [site for site in scripted if _is_blamed(site, str(error))]
         if isinstance(error, BypassError) or not blamed or is_interrupt(error):
             raise
@@ -156,7 +172,7 @@ def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     classes = {cls for part in parts.values() for cls in mro(type(part))}
     met = {
         site: patched_classes
-        for site in list(needed.sites)
+        for site, _ in needed.noted()
         if (patched_classes := classes.intersection(needed.methods_of(site.slot)))
     }
     for layer in chain.from_iterable(site.layers for site in met):
@@ -164,7 +180,7 @@ def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             tally.captured("script")
     is_traced = kwargs.get("is_tracing")
     of_instances = [
-        site for site in list(needed.sites) if needed.is_of_instance(site) and site.slot.owner in parts.values()
+        site for site, _ in needed.noted() if needed.is_of_instance(site) and site.slot.owner in parts.values()
     ]
     of_instances += [site for site in met if any(_is_for_parts(layer, parts.values()) for layer in site.layers)]
     if of_instances and not is_traced:

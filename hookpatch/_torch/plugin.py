@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from types import CodeType, FunctionType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -24,9 +25,10 @@ from hookpatch._engine.slots.holders import classes_of
 from hookpatch._engine.slots.referrers import classes
 from hookpatch._engine.slots.slot import inner
 from hookpatch._plugins.notify import Hearer, hearers
-from hookpatch._torch.needed import is_at_least, is_of_torch
-from hookpatch._torch.patches import carry, carry_again, carry_no_longer, may_carry_no_longer
-from hookpatch._torch.triton import past_triton
+from hookpatch._session.span.part import Quick
+from hookpatch._torch.needed import is_at_least, is_of_torch, names_to_need
+from hookpatch._torch.patches import carry, carry_again, carry_no_longer, may_carry_no_longer, of_blocks
+from hookpatch._torch.triton import is_of_triton, names_of_triton, past_triton
 from hookpatch.errors import BypassWarning, warn
 from hookpatch.hookspecs import hookimpl
 
@@ -73,32 +75,50 @@ def _is_of_tensor(site: Site) -> bool:
 
 def _begin(sites: Sequence[Site]) -> bool:
     """Apply the patches on torch for these sites; return False if torch has captured code from earlier values."""
-    return not (_is_captured(sites) or any(map(_bypassed, sites))) and carry_again(sites)
+    return _keeps_nothing(sites) and not any(map(_bypassed, sites)) and carry_again(sites)
 
 
 def _may_end(sites: Sequence[Site]) -> bool:
-    return not _is_captured(sites) and may_carry_no_longer(sites)
+    return _keeps_nothing(sites) and may_carry_no_longer(sites)
 
 
 def _end(sites: Sequence[Site]) -> bool:
     """Restore the torch functions for these sites; return False if torch has captured code from their values."""
-    return carry_no_longer(sites) and not _is_captured(sites)
+    return carry_no_longer(sites) and _keeps_nothing(sites)
 
 
-def _is_captured(sites: Sequence[Site]) -> bool:
-    """Return True if torch keeps code that ``hookpatch_changed`` might have to drop."""
-    frames: Any = imports.loaded("torch._dynamo.convert_frame")
-    if frames is not None and frames.input_codes.seen:
-        return True
+def _quick(sites: Sequence[Site]) -> Quick | None:
+    """Return the part of a block without notes; None if a look at the sites of a later block could find more."""
+    if any(map(is_of_triton, sites)) or (own := of_blocks(sites)) is None:
+        return None
+    pairs, note = own
+    absent = [place for site in sites for place in (*names_to_need(site), *names_of_triton(site))]
+
+    def put() -> bool:
+        for names, name in absent:
+            if name in names:
+                return False
+        return _keeps_nothing(sites)
+
+    return Quick(put, partial(_keeps_nothing, sites), note, pairs)
+
+
+def _keeps_nothing(sites: Sequence[Site]) -> bool:
+    """Return True if torch keeps no code that ``hookpatch_changed`` might have to drop."""
+    frames: Any = imports.begun_module("torch._dynamo.convert_frame")
+    if frames is not None and (codes := getattr(frames, "input_codes", None)) is not None and codes.seen:
+        return False
     if not _scripting:
         if (recursive := imports.loaded("torch.jit._recursive")) is None:
-            return False
+            return True
         _scripting.append((recursive, imports.module_named("torch.jit._state")))
     recursive, state = _scripting[0]
     store, functions = recursive.concrete_type_store, state._jit_caching_layer
     if store.type_store or store.methods_compiled:
+        return False
+    if not getattr(functions, "data", functions):  # of a weak dict: to ask the dict itself takes longer
         return True
-    return bool(functions) and any(_is_scripted(value, functions) for site in sites for value in site.known_values)
+    return not any(_is_scripted(value, functions) for site in sites for value in site.known_values)
 
 
 def _is_scripted(value: Any, functions: Mapping[Any, Any]) -> bool:
@@ -106,7 +126,7 @@ def _is_scripted(value: Any, functions: Mapping[Any, Any]) -> bool:
 
 
 _scripting: Final[list[tuple[Any, Any]]] = []  # two modules of TorchScript once imported: asked for thrice a block
-hearers.append(Hearer(_begin, _may_end, _end))
+hearers.append(Hearer(_begin, _may_end, _end, _quick))
 
 
 # --- torch.compile and torch.export(strict=True)

@@ -45,6 +45,19 @@ def past_triton(site: Site, layer: Layer) -> str | None:
     return None
 
 
+def is_of_triton(site: Site) -> bool:
+    """Return True for a site of a kernel: later kernels may bypass the patch."""
+    jit: Any = imports.loaded("triton.runtime.jit")
+    values = (site.slot.owner, inner(site.original))
+    return jit is not None and any(isinstance(value, jit.KernelInterface) for value in values)
+
+
+def names_of_triton(site: Site) -> list[tuple[dict[str, Any], str]]:
+    """Return the globals, and the name in these, with which a function may be part of a kernel."""
+    slot = site.slot
+    return [(slot.owner.__globals__, "triton")] if isinstance(slot, FunctionSlot) else []
+
+
 def _kernels(named: dict[str, Any], jit: Any) -> dict[str, Any]:
     """Return the kernels among named values."""
     return {name: value for name, value in named.copy().items() if isinstance(value, jit.JITFunction)}

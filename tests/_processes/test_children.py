@@ -220,6 +220,36 @@ def test_process_has_the_blocks_of_its_start(home: Environment, tmp_path: Path) 
     assert scene(home, tmp_path, lines, f"import around\n{dedent(before)}")[0] == [[], True, [7, 1]]
 
 
+def test_each_pickled_process_has_the_blocks_of_its_start(home: Environment, tmp_path: Path) -> None:
+    """After the first start the place of the pickling is patched and restored in each block, without notes."""
+    before = """
+    from hookpatch._bootstrap.interrupts import unwritten
+
+    def answer():
+        sys.exit(speak())
+    """
+    lines = """
+    session = hookpatch.active(hookpatch.replace("vendor:speak", around.seven))
+    make = multiprocessing.get_context("spawn").Process
+    launches = []
+    for _ in range(5):
+        early = make(target=answer)
+        with session:
+            noted = not unwritten
+            late = make(target=answer)
+            early.start()
+        late.start()
+        for process in (early, late):
+            process.join()
+        said.append([noted, early.exitcode, late.exitcode])
+        launches.append(sys.modules["multiprocessing.popen_spawn_posix"].Popen._launch)
+    said.append(len(set(launches)))
+    """
+    (home.folder / "around.py").write_text(f"{AROUND}\ndef seven(word='vendor'): return 7")
+    expected = [*[[True, 7, 1]] * 3, *[[False, 7, 1]] * 2, 1]
+    assert scene(home, tmp_path, lines, f"import around\n{dedent(before)}")[0] == expected
+
+
 def test_blocks_with_too_much_for_the_environment(home: Environment, tmp_path: Path) -> None:
     """Programs start all the same: the first blocks are handed on, and what is missing is said there.
 

@@ -12,7 +12,9 @@ import pytest
 
 import hookpatch
 from hookpatch import Patch, active
+from hookpatch._bootstrap.interrupts import unwritten
 from hookpatch._engine.site.sites import all_sites
+from hookpatch.errors import BypassError
 
 pytestmark = [
     pytest.mark.model,
@@ -112,6 +114,45 @@ def test_each_time_is_as_the_first(vendor: Any, name: str, children: Any) -> Non
     assert places == [places[0]] * 5
     assert ("_launch" in places[0]) is (children == "inherit")
     assert fast[2:] == [True] * 3
+
+
+def scripted(model: Any, x: Any) -> str:
+    """Return the result of a scripted module; for a patch past which TorchScript would go the error."""
+    try:
+        return str(imported("torch").jit.script(imported("torch_vendor").Small())(x))
+    except BypassError as error:
+        return str(error)
+
+
+LOOKS: dict[str, Callable[[Any, Any], Any]] = {
+    "fx": lambda model, x: imported("torch").fx.symbolic_trace(model)(x).tolist(),
+    "script": scripted,
+    "report": lambda model, x: {(row.target, row.state) for row in hookpatch.report()},
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("name", PATCHES)
+def test_block_without_notes(vendor: Any, name: str, look: str) -> None:
+    """The patches on torch come without notes, too: who looks at these first sees the same as in a block with notes."""
+    before, call = values(), vendor.Whole()
+    with active(PATCHES[name](), children="local"):
+        inside, patched = changed(before), LOOKS[look](call, vendor.x)
+    imported("torch").jit._recursive.concrete_type_store.__init__()  # what a look has compiled
+    imported("torch").jit._state._jit_caching_layer.clear()
+    session = active(PATCHES[name](), children="local")
+    for _ in range(3):
+        with session:
+            pass
+    for _ in range(2):
+        with session:
+            assert unwritten
+            assert changed(before) == inside
+        assert not unwritten
+        assert changed(before) == set()
+    with session:
+        assert LOOKS[look](call, vendor.x) == patched
+    assert changed(before) == set()
 
 
 CAPTURES: dict[str, Callable[[Any, Any], Any]] = {

@@ -596,7 +596,7 @@ class Site:
 
         ``layers``, ``stand_ins``: those that remain in the slot.
         """
-        if not any([not layer.wraps and layer not in layers for layer in self._layers]):
+        if not [layer for layer in self._layers if not layer.wraps and layer not in layers]:
             return []
         leaving = [stand_in for stand_in in self.stand_ins if stand_in not in stand_ins]
         resting: list[tuple[StandIn, Any, _Layers, Layer]] = []

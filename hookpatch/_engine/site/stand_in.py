@@ -234,8 +234,6 @@ def keep_pointed(
     for stand_in in stand_ins:
         if not remaining.issuperset(stand_in.layers):
             stand_in.point([layer for layer in stand_in.layers if layer in remaining])
-    if not (layers or retired):
-        return retired
     given = {number for layer in layers for number in layer.value_ids}
     kept = [each for each in stand_ins if each.layers or id(inner(each.base)) in given] if layers else []
     if retired:

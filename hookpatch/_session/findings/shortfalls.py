@@ -26,9 +26,10 @@ def too_few_calls(entries: Sequence[Entry], elsewhere: Mapping[Key, int] = _NOWH
 
     ``elsewhere``: the calls of the patches applied in other processes.
     """
-    if not any([(entry.request.rule or entry.request).patch.required_calls for entry in entries]):
+    requests = [entry.request.rule or entry.request for entry in entries]
+    requiring = {id(request): request for request in requests if request.patch.required_calls}
+    if not requiring:
         return []
-    requiring = {id(request): request for request in map(_requested_patch, entries) if request.patch.required_calls}
     calls_here = {id(request): calls for request, calls in _calls(entries)}
     sums = [
         (request, calls_here.get(number, 0) + elsewhere.get(request.key, 0))

@@ -17,11 +17,11 @@ from hookpatch._bootstrap.interrupts import Turn, write_notes_now
 from hookpatch._engine.site.site import Site
 from hookpatch._plugins import notify
 from hookpatch._plugins.notify import hearers
-from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.everywhere import are_in_place
 from hookpatch._session.lifecycle.prepared import Prepared, forget, forget_unused, prepared
 from hookpatch._session.span.leftovers import Listed, note_dead, opened
 from hookpatch._session.span.opening import OpeningSession
+from hookpatch._session.span.part import Pairs, Quick
 from hookpatch._session.span.state import numbers
 
 interrupts.takers.add(__file__)
@@ -64,17 +64,52 @@ class SessionAgain(OpeningSession):
         self._entrances[entrance] = None
         self._state = "open"
         if self._is_prepared and self._is_listed and not self._quick:  # the second time, or anything has changed
-            self._write_notes = partial(_write_notes, listed)  # first: ``_put_values`` relies on it
-            self._quick = self._get_ready()
+            self._get_ready(listed)
         return True
 
-    def _get_ready(self) -> Sequence[tuple[Prepared, Requested]]:
-        """Return what the next block may apply without notes; nothing if a part or a patch has to write notes."""
-        if not all(also.get_ready() for also in self._also):
-            return ()
+    def _get_ready(self, listed: Listed) -> None:
+        """Make what the next block may apply without notes; nothing if a part or a patch has to write notes."""
+        parts: list[Quick] = []
+        of_hearers = (hearer.quick(self._sites()) for hearer in hearers)
+        for part in (*of_hearers, *(also.quick() for also in self._also)):
+            if part is None:
+                return
+            parts.append(part)
+        pairs, further = self.pairs(), [pair for part in parts for pair in part.pairs]
+        if len(pairs) < len(self._requests) or any(preparation.number < self._number for preparation, _ in further):
+            return  # another block has applied a further patch before
+        self._quick_parts, self._is_heard = parts, bool(hearers)
+        self._write_notes = partial(_write_notes, listed, parts)
+        self._quick = [*pairs, *further]  # last, for ``_put_values``
+
+    def pairs(self) -> Pairs:
+        """Return the patches that the session has applied on the fast path, as prepared."""
         pairs = [(prepared(request.patch), request) for request in self._requests]
-        ready = [(preparation, request) for preparation, request in pairs if preparation is not None]
-        return ready if len(ready) == len(pairs) else ()
+        return [(ready, request) for ready, request in pairs if ready is not None and ready.number == self._number]
+
+    def take_over(self, number: int, entrance: object) -> bool:
+        """Open the session of a patch that a block has applied with its own, without notes, under the block's number.
+
+        Return False if the block has not. On the fast path; repeated after an interrupt.
+        """
+        if self._state == "open":
+            return True
+        listed, preparation = self._listed, prepared(self._requests[0].patch)
+        if listed is None or preparation is None or not preparation.number:
+            return False
+        if preparation.number == number:
+            self._number = next(numbers)
+            self._state, self._is_fast, self._written = "opening", True, None
+            preparation.number = self._number
+        elif preparation.number != self._number:
+            return False
+        preparation.write_notes(self._number, 0, listed[0])
+        if self._is_listed:
+            opened[self._number] = listed
+        self._opened_at = time()
+        self._entrances[entrance] = None
+        self._state = "open"
+        return True
 
     def _end(self, entrance: object) -> bool:
         """Restore the patches; change nothing and return False if the session was touched since."""
@@ -171,11 +206,11 @@ class SessionAgain(OpeningSession):
         return self._turns.get(None) is lock or any(site.lock is lock for site in self._sites())
 
 
-def _write_notes(listed: Listed, number: int) -> None:
+def _write_notes(listed: Listed, parts: Sequence[Quick], number: int) -> None:
     """Write the notes of a session opened without; repeated after an interrupt."""
-    session, _, parts, requests = opened[number] = listed
-    for also in parts:
-        also.note(number)
+    session, _, _, requests = opened[number] = listed
+    for part in parts:
+        part.note(number)
     for place, request in enumerate(requests):
         if (preparation := prepared(request.patch)) is not None:
             preparation.write_notes(number, -place, session)

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple, final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias, final
+
+from hookpatch._session.ledger import Requested
+from hookpatch._session.lifecycle.prepared import Prepared
+
+Pairs: TypeAlias = Sequence[tuple[Prepared, Requested]]
 
 
 def _needs_a_lock(number: int) -> bool:
     return False
 
 
-class Quick(NamedTuple):
+@final
+class Quick:
     """Functions to begin and end a part without notes, on the fast path.
 
     Attributes:
         put: begins; returns False, with nothing changed, if the part has to write notes.
         take: ends; returns False if ``end_again`` has to end the part.
         note: writes the notes that ``put`` left out, for the session's number; repeated after an interrupt.
+        pairs: hookpatch's own patches that the session applies with its patches.
     """
 
-    put: Callable[[], bool]
-    take: Callable[[], bool]
-    note: Callable[[int], object]
+    __slots__ = ("note", "pairs", "put", "take")
+
+    def __init__(
+        self, put: Callable[[], bool], take: Callable[[], bool], note: Callable[[int], object], pairs: Pairs = ()
+    ) -> None:
+        self.put: Final = put
+        self.take: Final = take
+        self.note: Final = note
+        self.pairs: Final = pairs
 
 
 @final
@@ -32,7 +45,7 @@ class SessionPart:
     or return False if the act needs a lock. ``quick`` returns the functions that do so without notes, or None.
     """
 
-    __slots__ = ("_quick", "begin", "begin_again", "end", "end_again", "note", "put", "take")
+    __slots__ = ("begin", "begin_again", "end", "end_again", "quick")
 
     def __init__(
         self,
@@ -46,11 +59,4 @@ class SessionPart:
         self.end: Final = end
         self.begin_again: Final = begin_again
         self.end_again: Final = end_again
-        self._quick: Final = quick
-
-    def get_ready(self) -> bool:
-        """Make ``put``, ``take`` and ``note``; return False if the part has to write notes."""
-        if (quick := self._quick()) is None:
-            return False
-        self.put, self.take, self.note = quick
-        return True
+        self.quick: Final = quick

@@ -97,7 +97,10 @@ class QuickSession(SessionAgain):
     def _put_values(self, entrance: object, moment: float) -> bool:
         """Apply the patches as the last time; restore and return False if a patch may not fit. On the fast path."""
         quick: Any = self._quick  # of a prepared patch, the watch and ``alone`` are not None
-        if not quick or any(_IN_THE_WAY) or LIBRARY in begun_names or self._state == "open":
+        if not quick or any(_IN_THE_WAY) or self._state == "open":
+            return False
+        if (hearers or LIBRARY in begun_names) and not self._is_heard:
+            self._quick = ()  # made before the import
             return False
         if (MODULE in begun_names and are_several()) or not enables_blocks() or (opened and has_lost()):
             return False
@@ -126,8 +129,8 @@ class QuickSession(SessionAgain):
             if cell is not None:
                 cell.cell_contents = alone.link
             alone.write(name, alone.value)
-        for also in self._also:
-            if not also.put():
+        for part in self._quick_parts:
+            if not part.put():
                 return self._end_unwritten()
         self._opened_at = moment
         self._entrances[entrance] = None
@@ -141,9 +144,11 @@ class QuickSession(SessionAgain):
         # session in ``opened`` has notes, too: an interrupt kept the writer from the end.
         if number not in unwritten or number in opened or any(_DISTURBING_AT_END) or entrance not in self._entrances:
             return False
+        if hearers and not self._is_heard:
+            return False
         self._state = "closing"
-        for also in self._also:
-            if not also.take():
+        for part in self._quick_parts:
+            if not part.take():
                 self._state = "open"
                 return False
         quick: Any = self._quick
@@ -179,6 +184,6 @@ def _is_disturbed() -> bool:
     return MODULE in begun_names and are_several()  # an interpreter made inside a block keeps the patches
 
 
-_DISTURBING_AT_END: Final = operations, postponed, dead, listeners, hosts, hearers
+_DISTURBING_AT_END: Final = operations, postponed, dead, listeners, hosts
 _DISTURBING: Final = operations, held, postponed, dead, covered, waiting, listeners, hosts, unheard, announced_late
-_IN_THE_WAY: Final = *_DISTURBING, hearers, unwritten, reading, executing
+_IN_THE_WAY: Final = *_DISTURBING, unwritten, reading, executing

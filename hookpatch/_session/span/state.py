@@ -18,10 +18,10 @@ from hookpatch._session.ledger import Ledger, Requested, references
 from hookpatch._session.lifecycle.everywhere import restore_copies
 from hookpatch._session.lifecycle.kinds import lifecycle_of
 from hookpatch._session.lifecycle.lifecycle import Formers, Lifecycle, Policy
-from hookpatch._session.lifecycle.prepared import Prepared, prepared
+from hookpatch._session.lifecycle.prepared import prepared
 from hookpatch._session.lifecycle.slots import SlotLifecycle
 from hookpatch._session.span.leftovers import Listed
-from hookpatch._session.span.part import SessionPart
+from hookpatch._session.span.part import Pairs, Quick, SessionPart
 from hookpatch._session.span.statement import STATEMENT, leave
 
 if TYPE_CHECKING:
@@ -79,8 +79,11 @@ class SessionState:
         self._undos: Final[list[Callable[[], object]]] = []  # each noted before its act; the last comes first
         self._listed: Listed | None = None  # made on the fast path, and used again
         # What a block applies without notes; empty if a block has to write notes.
-        self._quick: Sequence[tuple[Prepared, Requested]] = ()
-        self._write_notes: Any = None  # a function of the number, made with ``_quick``
+        self._quick: Pairs = ()
+        # Made with ``_quick``: the parts, those of hearers first; a function of the number; True if hearers have parts.
+        self._quick_parts: Sequence[Quick] = ()
+        self._write_notes: Any = None
+        self._is_heard = False
         self._errors: Final[list[Exception]] = []
         self._rules: Sequence[Rule] = ()  # of the last opening
 
