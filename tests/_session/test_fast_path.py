@@ -107,13 +107,22 @@ def wrap(request: pytest.FixtureRequest) -> Callable[[], Patch]:
     return PATCHES[request.param]
 
 
+is_patch_warm = False  # else the session is
+
+
+@pytest.fixture(autouse=True, params=["a session entered again", "a patch applied before"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "is_patch_warm", request.param == "a patch applied before")
+
+
 def warm(patch: Patch, **how: Any) -> Any:
-    """Return a session opened before: a patch in place is prepared with locks the first time."""
-    session = active(patch, **how)
+    """Return a session opened before, or of a patch applied before: in place it is prepared with locks the first time."""
+    session: Any = None
     for _ in range(3):
+        session = active(patch, **how) if is_patch_warm or session is None else session
         with session:
             pass
-    return session
+    return active(patch, **how) if is_patch_warm else session
 
 
 def is_fast(session: Any) -> bool:
@@ -418,7 +427,8 @@ def test_wrapper_that_leaks_passes_through(vendor: Any) -> None:
 
 def test_dropped_session(vendor: Any, wrap: Callable[[], Patch]) -> None:
     speak, patch = vendor.speak, wrap()
-    warm(patch)
+    with warm(patch):
+        pass
     sessions = [active(patch, children="local").__enter__()]
     assert is_fast(sessions[0])
     with pytest.warns(ResourceWarning, match="was dropped unclosed"):
@@ -427,9 +437,7 @@ def test_dropped_session(vendor: Any, wrap: Callable[[], Patch]) -> None:
 
 
 def test_nothing_keeps_a_session_alive(vendor: Any, wrap: Callable[[], Patch]) -> None:
-    patch = wrap()
-    warm(patch)
-    session = active(patch)
+    session = warm(wrap())
     with session:
         pass
     weak = weakref.ref(session)
@@ -448,6 +456,8 @@ def test_death_of_a_closed_session_keeps_no_block_off_the_fast_path(
     """A closed session keeps its place in the list of open sessions; the next block has no look to take."""
     patch = wrap()
     session, next_session = warm(patch), warm(patch)
+    with session:
+        pass
     if is_cycle:
         session.itself = session
     del session

@@ -131,21 +131,23 @@ LOOKS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.parametrize("is_session_new", [False, True])
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("name", PATCHES)
-def test_block_without_notes(vendor: Any, name: str, look: str) -> None:
+def test_block_without_notes(vendor: Any, name: str, look: str, is_session_new: bool) -> None:
     """The patches on torch come without notes, too: who looks at these first sees the same as in a block with notes."""
     before, call = values(), vendor.Whole()
     with active(PATCHES[name](), children="local"):
         inside, patched = changed(before), LOOKS[look](call, vendor.x)
     imported("torch").jit._recursive.concrete_type_store.__init__()  # what a look has compiled
     imported("torch").jit._state._jit_caching_layer.clear()
-    session = active(PATCHES[name](), children="local")
+    patch = PATCHES[name]()
+    session = active(patch, children="local")
     for _ in range(3):
-        with session:
+        with active(patch, children="local") if is_session_new else session:
             pass
     for _ in range(2):
-        with session:
+        with active(patch, children="local") if is_session_new else session:
             assert unwritten
             assert changed(before) == inside
         assert not unwritten

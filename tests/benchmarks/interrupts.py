@@ -82,7 +82,7 @@ _WITH_TORCH: Final = (
     *("two patches", "two patches, inherit", "wrap a method", "a decorated function", "a patch applied before"),
     *("two patches applied before, inherit", "a session entered again", "a session entered again, inherit"),
     *("a report inside a session entered again", "an import inside a session entered again"),
-    "finalizer of a session entered again",
+    *("finalizer of a session entered again", "a patch applied before, inherit"),
 )
 
 

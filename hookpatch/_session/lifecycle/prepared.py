@@ -43,7 +43,7 @@ class Prepared:
 
     __slots__ = (
         *("_is_plain", "_session", "alone", "applied", "is_first", "is_kept", "module", "number"),
-        *("class_", "home", "own", "request", "requests", "site", "watch"),
+        *("class_", "home", "own", "ready", "request", "requests", "site", "watch"),
     )
 
     def __init__(
@@ -66,6 +66,7 @@ class Prepared:
         self.is_kept: Final = home is not None or type(own) in _KINDS
         self.number = 0
         self.requests: dict[str, tuple[tuple[Requested, ...], tuple[Any, ...]]] = _NONE
+        self.ready: Any = None  # what a session of the patch alone applies without notes, for the next such session
         self.alone: Alone | None = None
         self.applied: AppliedLayer | None = None
         self.watch: imports.Watch | None = None

@@ -21,7 +21,7 @@ from hookpatch._session.lifecycle.everywhere import are_in_place
 from hookpatch._session.lifecycle.prepared import Prepared, forget, forget_unused, prepared
 from hookpatch._session.span.leftovers import Listed, note_dead, opened
 from hookpatch._session.span.opening import OpeningSession
-from hookpatch._session.span.part import Pairs, Quick
+from hookpatch._session.span.part import Pairs
 from hookpatch._session.span.state import numbers
 
 interrupts.takers.add(__file__)
@@ -41,10 +41,9 @@ class SessionAgain(OpeningSession):
         return self._state != "open" and self._is_simple and not self._errors and self._begin(entrance)
 
     def _begin(self, entrance: object, heard: Sequence[Site] = ()) -> bool:
-        if (listed := self._listed) is None:
-            if len(self._requests) > 1 and not are_in_place(self._requests):
-                return False
-            self._listed = listed = ref(self, note_dead), self._undos, self._also, self._requests
+        if self._listed is None and len(self._requests) > 1 and not are_in_place(self._requests):
+            return False
+        listed = self._make_listed()
         self._number = number = next(numbers)
         self._state, self._is_fast, self._written = "opening", True, None  # in this order, for ``finish``
         place = 0
@@ -63,24 +62,19 @@ class SessionAgain(OpeningSession):
         self._opened_at = time()
         self._entrances[entrance] = None
         self._state = "open"
-        if self._is_prepared and self._is_listed and not self._quick:  # the second time, or anything has changed
-            self._get_ready(listed)
         return True
 
-    def _get_ready(self, listed: Listed) -> None:
-        """Make what the next block may apply without notes; nothing if a part or a patch has to write notes."""
-        parts: list[Quick] = []
-        of_hearers = (hearer.quick(self._sites()) for hearer in hearers)
-        for part in (*of_hearers, *(also.quick() for also in self._also)):
-            if part is None:
-                return
-            parts.append(part)
-        pairs, further = self.pairs(), [pair for part in parts for pair in part.pairs]
-        if len(pairs) < len(self._requests) or any(preparation.number < self._number for preparation, _ in further):
-            return  # another block has applied a further patch before
-        self._quick_parts, self._is_heard = parts, bool(hearers)
-        self._write_notes = partial(_write_notes, listed, parts)
-        self._quick = [*pairs, *further]  # last, for ``_put_values``
+    def _make_listed(self) -> Listed:
+        if (listed := self._listed) is None:
+            self._listed = listed = ref(self, note_dead), self._undos, self._also, self._requests
+        return listed
+
+    def _forget_ready(self) -> None:
+        """Have the next block of these patches write notes."""
+        self._ready = None
+        for request in self._requests:
+            if (preparation := prepared(request.patch)) is not None:
+                preparation.ready = None
 
     def pairs(self) -> Pairs:
         """Return the patches that the session has applied on the fast path, as prepared."""
@@ -146,7 +140,7 @@ class SessionAgain(OpeningSession):
 
     def _end_unwritten(self) -> Literal[False]:
         """End the opening or closing of a block without notes, in any state, as ``end_again`` does. Return False."""
-        self._quick = ()
+        self._forget_ready()
         write_notes_now()
         self.end_again(self._sites() if hearers else ())
         stand_down()
@@ -204,13 +198,3 @@ class SessionAgain(OpeningSession):
     def needs(self, lock: Turn) -> bool:
         """Return True for the lock of the session, and for the locks of the session's sites."""
         return self._turns.get(None) is lock or any(site.lock is lock for site in self._sites())
-
-
-def _write_notes(listed: Listed, parts: Sequence[Quick], number: int) -> None:
-    """Write the notes of a session opened without; repeated after an interrupt."""
-    session, _, _, requests = opened[number] = listed
-    for part in parts:
-        part.note(number)
-    for place, request in enumerate(requests):
-        if (preparation := prepared(request.patch)) is not None:
-            preparation.write_notes(number, -place, session)

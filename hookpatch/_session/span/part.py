@@ -38,6 +38,26 @@ class Quick:
 
 
 @final
+class Ready:
+    """What a block applies without notes.
+
+    Attributes:
+        also: the parts of the session.
+        pairs: the patches of the session, in order, and hookpatch's own.
+        parts: those of hearers first.
+        is_heard: True if hearers have parts.
+    """
+
+    __slots__ = ("also", "is_heard", "pairs", "parts")
+
+    def __init__(self, also: Sequence[SessionPart], pairs: Pairs, parts: Sequence[Quick], is_heard: bool) -> None:
+        self.also: Final = also
+        self.pairs: Final = pairs
+        self.parts: Final = parts
+        self.is_heard: Final = is_heard
+
+
+@final
 class SessionPart:
     """Functions to begin and end a part with a session; all take the session's number.
 

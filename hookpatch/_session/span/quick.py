@@ -6,6 +6,7 @@ Anything unusual writes the notes, and the session goes on as ``SessionAgain``, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from sys import _getframe, getrefcount
 from time import time
 from typing import Any, Final
@@ -30,10 +31,11 @@ from hookpatch._engine.slots.lazy import KNOWS_LAZY, lazy_places
 from hookpatch._engine.slots.originals import reading
 from hookpatch._plugins.notify import LIBRARY, hearers, hosts
 from hookpatch._session.ledger import listeners
-from hookpatch._session.lifecycle.prepared import Prepared, forget_unused, note_first
+from hookpatch._session.lifecycle.prepared import Prepared, forget_unused, note_first, prepared
 from hookpatch._session.lifecycle.slots import prepare
 from hookpatch._session.span.again import SessionAgain
-from hookpatch._session.span.leftovers import dead, has_lost, opened, postponed
+from hookpatch._session.span.leftovers import Listed, dead, has_lost, opened, postponed
+from hookpatch._session.span.part import Quick, Ready
 from hookpatch._session.span.state import numbers
 
 interrupts.takers.add(__file__)
@@ -73,6 +75,8 @@ class QuickSession(SessionAgain):
                 if (preparation := prepare(request)) is None:
                     return None
                 new.append((request.patch, preparation))
+        if not new and len(self._requests) == 1 and self._ready is None:
+            self._take_ready()
         return new
 
     def _begin_with_notes(self, entrance: object, new: Sequence[tuple[Patch, Prepared]]) -> bool:
@@ -86,21 +90,58 @@ class QuickSession(SessionAgain):
         is_open = self._begin(entrance, self._sites() if hearers else ())
         for patch, _ in () if is_open else new:
             forget_unused(patch)
+        if is_open and self._is_listed and self._ready is None:
+            self._get_ready()
         return is_open
 
     def _end_with_notes(self, entrance: object) -> bool:
         write_notes_now()
         return not (_is_disturbed() or (len(opened) > 1 and has_lost())) and self._end(entrance)
 
+    # --- what the next block applies without notes
+
+    def _get_ready(self) -> None:
+        """Make what the next block may apply without notes; nothing if a part or a patch has to write notes.
+
+        For a session of a single patch, also what a later session of the patch may apply.
+        """
+        first = prepared(self._requests[0].patch)
+        is_kept = first is not None and (self._requests, self._also) in first.requests.values()
+        if not (self._is_prepared or is_kept):
+            return  # the first time
+        parts: list[Quick] = []
+        of_hearers = [hearer.quick(self._sites()) for hearer in hearers]
+        for part in (*of_hearers, *(also.quick() for also in self._also)):
+            if part is None:
+                return
+            parts.append(part)
+        pairs, further = self.pairs(), [pair for part in parts for pair in part.pairs]
+        if len(pairs) < len(self._requests) or any(preparation.number < self._number for preparation, _ in further):
+            return  # another block has applied a further patch before
+        self._be_ready(Ready(self._also, [*pairs, *further], parts, bool(hearers)))
+        if first is not None and is_kept:
+            first.ready = self._ready
+
+    def _take_ready(self) -> None:
+        """Take what an earlier session of the same patch has made."""
+        [request] = self._requests
+        ready: Ready | None = None if (first := prepared(request.patch)) is None else first.ready
+        if ready is not None and ready.also is self._also and ready.pairs[0][1] is request:
+            self._be_ready(ready)
+
+    def _be_ready(self, ready: Ready) -> None:
+        listed = self._make_listed()
+        self._write_notes = partial(_write_notes, listed, ready.parts)
+        self._ready = ready  # last, for ``_put_values``
+
     # --- without notes; each in one function: calls, of ``Alone.put_value`` for example, would take a tenth of the time
 
     def _put_values(self, entrance: object, moment: float) -> bool:
         """Apply the patches as the last time; restore and return False if a patch may not fit. On the fast path."""
-        quick: Any = self._quick  # of a prepared patch, the watch and ``alone`` are not None
-        if not quick or any(_IN_THE_WAY) or self._state == "open":
+        if (ready := self._ready) is None or any(_IN_THE_WAY) or self._state == "open":
             return False
-        if (hearers or LIBRARY in begun_names) and not self._is_heard:
-            self._quick = ()  # made before the import
+        if (hearers or LIBRARY in begun_names) and not ready.is_heard:
+            self._forget_ready()  # made before the import
             return False
         if (MODULE in begun_names and are_several()) or not enables_blocks() or (opened and has_lost()):
             return False
@@ -110,7 +151,8 @@ class QuickSession(SessionAgain):
         unwritten[number] = self._write_notes
         if not stand_by():
             return self._end_unwritten()
-        for preparation, request in quick:
+        pairs: Any = ready.pairs  # of a prepared patch, the watch and ``alone`` are not None
+        for preparation, request in pairs:
             if preparation.request is not request or preparation.number:
                 return self._end_unwritten()
             alone = preparation.alone
@@ -129,7 +171,7 @@ class QuickSession(SessionAgain):
             if cell is not None:
                 cell.cell_contents = alone.link
             alone.write(name, alone.value)
-        for part in self._quick_parts:
+        for part in ready.parts:
             if not part.put():
                 return self._end_unwritten()
         self._opened_at = moment
@@ -144,15 +186,16 @@ class QuickSession(SessionAgain):
         # session in ``opened`` has notes, too: an interrupt kept the writer from the end.
         if number not in unwritten or number in opened or any(_DISTURBING_AT_END) or entrance not in self._entrances:
             return False
-        if hearers and not self._is_heard:
+        ready: Any = self._ready  # not None in a block without notes
+        if hearers and not ready.is_heard:
             return False
         self._state = "closing"
-        for part in self._quick_parts:
+        for part in ready.parts:
             if not part.take():
                 self._state = "open"
                 return False
-        quick: Any = self._quick
-        for preparation, _ in quick:
+        pairs = ready.pairs
+        for preparation, _ in pairs:
             alone = preparation.alone
             if alone.names.get(alone.name) is not alone.value or (
                 alone.cell is not None  # else the value is no wrapper
@@ -163,7 +206,7 @@ class QuickSession(SessionAgain):
             ):
                 self._state = "open"
                 return False
-        for preparation, _ in quick:
+        for preparation, _ in pairs:
             alone = preparation.alone
             if (cell := alone.cell) is not None:
                 cell.cell_contents = alone.off
@@ -175,6 +218,16 @@ class QuickSession(SessionAgain):
         self._entrances.clear()
         self._is_fast, self._state = False, "closed"
         return True
+
+
+def _write_notes(listed: Listed, parts: Sequence[Quick], number: int) -> None:
+    """Write the notes of a session opened without; repeated after an interrupt."""
+    session, _, _, requests = opened[number] = listed
+    for part in parts:
+        part.note(number)
+    for place, request in enumerate(requests):
+        if (preparation := prepared(request.patch)) is not None:
+            preparation.write_notes(number, -place, session)
 
 
 def _is_disturbed() -> bool:

@@ -21,7 +21,7 @@ from hookpatch._session.lifecycle.lifecycle import Formers, Lifecycle, Policy
 from hookpatch._session.lifecycle.prepared import prepared
 from hookpatch._session.lifecycle.slots import SlotLifecycle
 from hookpatch._session.span.leftovers import Listed
-from hookpatch._session.span.part import Pairs, Quick, SessionPart
+from hookpatch._session.span.part import Ready, SessionPart
 from hookpatch._session.span.statement import STATEMENT, leave
 
 if TYPE_CHECKING:
@@ -78,12 +78,8 @@ class SessionState:
         self.__exit__ = partial(leave, ref(self), self._entrances, STATEMENT)
         self._undos: Final[list[Callable[[], object]]] = []  # each noted before its act; the last comes first
         self._listed: Listed | None = None  # made on the fast path, and used again
-        # What a block applies without notes; empty if a block has to write notes.
-        self._quick: Pairs = ()
-        # Made with ``_quick``: the parts, those of hearers first; a function of the number; True if hearers have parts.
-        self._quick_parts: Sequence[Quick] = ()
-        self._write_notes: Any = None
-        self._is_heard = False
+        self._ready: Ready | None = None  # None if a block has to write notes
+        self._write_notes: Any = None  # a function of the number, made with ``_ready``
         self._errors: Final[list[Exception]] = []
         self._rules: Sequence[Rule] = ()  # of the last opening
 
