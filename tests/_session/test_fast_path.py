@@ -116,7 +116,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def warm(patch: Patch, **how: Any) -> Any:
-    """Return a session opened before, or of a patch applied before: in place it is prepared with locks the first time."""
+    """Return a session opened before, or of a patch applied before: at first a patch in place takes locks."""
     session: Any = None
     for _ in range(3):
         session = active(patch, **how) if is_patch_warm or session is None else session

@@ -126,7 +126,7 @@ class QuickSession(SessionAgain):
         """Take what an earlier session of the same patch has made."""
         [request] = self._requests
         ready: Ready | None = None if (first := prepared(request.patch)) is None else first.ready
-        if ready is not None and ready.also is self._also and ready.pairs[0][1] is request:
+        if ready is not None and ready.also == self._also and ready.pairs[0][1] is request:
             self._be_ready(ready)
 
     def _be_ready(self, ready: Ready) -> None:
