@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Container, Iterable, Sequence, Set
 from functools import cache, partial
+from threading import get_ident
 from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports, interrupts
@@ -31,7 +32,8 @@ class OwnPatches:
         self._request_for: Final = cache(request_for)
         self.sessions: Final[dict[str, Session]] = {}  # by target, while the patch is applied
         self._again: Final[dict[str, Session]] = {}  # by target: to be entered again on the fast path
-        self._opening: Final[set[Session]] = set()  # sessions that a thread opens now: no other thread closes them
+        # Sessions with the thread that opens these now: no other thread closes them. GIL: a change is one operation.
+        self._opening: Final[dict[Session, int]] = {}
         if hasattr(os, "register_at_fork"):
             release = self.lock.release
             os.register_at_fork(before=self.lock.acquire, after_in_parent=release, after_in_child=release)
@@ -45,31 +47,38 @@ class OwnPatches:
             return self.lock.later(partial(self.update, needed))
         try:
             targets = needed()
-            if targets == self.sessions.keys():
+            if targets == self.sessions.keys() and not self._opening:
                 return None  # the usual case
             ended: list[Session] = []
             begun: dict[str, Session] = {}
-            operation = interrupts.begin(partial(self._finish, needed, ended, begun))
+            awaited: dict[str, Session] = {}
+            operation = interrupts.begin(partial(self._finish, needed, ended, begun, awaited))
             for target in self.sessions.keys() - targets:
                 ended.append(self.sessions[target])
                 self._again[target] = self.sessions[target]
                 del self.sessions[target]
+            # The patches needed here, which another thread may take its time to apply, are applied here, too. But an
+            # opening below updates, too, for sites that need no patch of ours: such an update does not wait.
+            if get_ident() not in self._opening.values():
+                opening = [(target, session) for target, session in self.sessions.items() if session in self._opening]
+                awaited.update(opening)
             for target in targets - self.sessions.keys():
                 session = Session([self._request_for(target)], is_listed=self._are_listed)
                 begun[target] = self.sessions[target] = session
-            self._opening.update(begun.values())
+            self._opening.update(dict.fromkeys(begun.values(), get_ident()))
             ended[:] = [session for session in ended if session not in self._opening]
         finally:
             self.lock.end()
         for session in ended:
-            session.close()
-        for target, session in begun.items():
+            session.end()
+        for target, session in (*begun.items(), *awaited.items()):
             session.open()
             with self.lock:
-                self._opening.discard(session)
+                if target in begun:
+                    self._opening.pop(session, None)
                 is_needed = self.sessions.get(target) is session
             if not is_needed:
-                session.close()
+                session.end()
         interrupts.end(operation)
         return None
 
@@ -120,14 +129,24 @@ class OwnPatches:
 
         return None if self._opening or len(pairs) < len(targets) else (pairs, note)
 
-    def _finish(self, needed: Callable[[], Set[str]], ended: list[Session], begun: dict[str, Session]) -> None:
+    def _finish(
+        self,
+        needed: Callable[[], Set[str]],
+        ended: list[Session],
+        begun: dict[str, Session],
+        awaited: dict[str, Session],
+    ) -> None:
         """Finish an interrupted update."""
-        self._opening.difference_update(begun.values())
+        for session in begun.values():
+            self._opening.pop(session, None)
         for session in (*ended, *begun.values()):
-            session.close()
+            session.end()
         for target, session in begun.items():
             if self.sessions.get(target) is session:
                 del self.sessions[target]
+        for target, session in awaited.items():
+            if self.sessions.get(target) is not session:
+                session.end()
         self.update(needed)
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
 
 import pytest
+from shared_targets import SEED, switching_often
 
 import hookpatch
 from hookpatch import Patch, active
@@ -266,6 +270,33 @@ def test_other_block_on_torch_beside(vendor: Any) -> None:
         assert "create_args_for_root" in changed(before)
         second.close()
         assert changed(before) == set()
+
+
+@pytest.mark.filterwarnings("ignore::hookpatch.errors.NeverCalledWarning")
+@pytest.mark.parametrize("children", ["local", "inherit"])
+def test_blocks_that_begin_at_once(vendor: Any, children: Any) -> None:
+    """Each block waits for the patches on torch and on multiprocessing, although another thread applies these just now.
+
+    A block with locks and one without, of each of two targets.
+    """
+    before = values()
+    expected = {"create_args_for_root"} | ({"_launch"} if children == "inherit" else set())
+    barrier, lacking = threading.Barrier(4), []
+
+    def enter(name: str, count: bool) -> None:
+        for _ in range(100):
+            patch = PATCHES[name]()
+            barrier.wait(60)
+            with active(patch, children=children, count=count):
+                if not expected <= changed(before):
+                    lacking.append(name)
+
+    with switching_often(SEED), ThreadPoolExecutor(4) as pool:
+        pairs = itertools.product(("a method of a module", "a function of torch"), (False, True))
+        for done in [pool.submit(enter, *pair) for pair in pairs]:
+            done.result()
+    assert lacking == []
+    assert changed(before) == set()
 
 
 def test_foreign_value_over_a_patch_on_torch(vendor: Any) -> None:
