@@ -213,7 +213,7 @@ def stand_down() -> None:
     if _again or _placing or _holds:
         return
     searched = sys.meta_path
-    if searched is _finders and not _former and _Finder in searched[:1]:
+    if searched is _finders and not _former and searched and searched[0] is _Finder:
         _system["meta_path"] = searched[1:]  # as in ``_place_finder``
         if getrefcount(searched) < _OF_A_SEARCH:
             del searched[0]

@@ -9,6 +9,7 @@ usage: python tests/benchmarks/sessions.py [MODULE...]    (the modules that the 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from statistics import median
 from typing import Any
 from unittest import mock
@@ -37,14 +38,16 @@ GOALS = {
 OURS = {
     "session, again": "with session: pass",
     "session, again, children='local'": "with local: pass",
-    "session, again, in place": "with in_place: pass",
-    "session, again, in place, children='local'": "with in_place_locally: pass",
+    "session, again, in place": "with session_in_place: pass",
+    "session, again, in place, children='local'": "with local_in_place: pass",
     "decorated function": "call()",
     "decorated function, children='local'": "call_locally()",
     "active(patch)": "with hookpatch.active(patch): pass",
-    "active(patch, children='local')": "with hookpatch.active(patch, children='local'): pass",
+    "active(patch, children='local')": "with hookpatch.active(patch_locally, children='local'): pass",
     "active(patch), in place": "with hookpatch.active(patch_in_place): pass",
-    "active(patch, children='local'), in place": ("with hookpatch.active(patch_in_place, children='local'): pass"),
+    "active(patch, children='local'), in place": (
+        "with hookpatch.active(patch_locally_in_place, children='local'): pass"
+    ),
     "active(wrap(...))": "with hookpatch.active(hookpatch.wrap('{m}:f', around)): pass",
     "active(wrap(...), children='local')": (
         "with hookpatch.active(hookpatch.wrap('{m}:f', around), children='local'): pass"
@@ -80,17 +83,22 @@ def new(x: object) -> object:
     return x
 
 
+def nothing() -> None: ...
+
+
 def main() -> None:
     modules = sys.argv[1:]
     m = vendor("\n".join((*(f"import {module}" for module in modules), "def f(x): return x")))
     names = {"hookpatch": hookpatch, "mock": mock, "monkeypatch": pytest.MonkeyPatch, "wrapture": wrapture}
-    patch = hookpatch.wrap(f"{m.__name__}:f", around)
-    session, local = hookpatch.active(patch), hookpatch.active(patch, children="local")
-    names |= {"around": around, "new": new, "m": m, "patch": patch, "session": session, "local": local}
-    everywhere = hookpatch.wrap(f"{m.__name__}:f", around, reach="everywhere")
-    names |= {"patch_in_place": everywhere, "in_place": hookpatch.active(everywhere)}
-    names["in_place_locally"] = hookpatch.active(everywhere, children="local")
-    names |= {"call": session(lambda: None), "call_locally": local(lambda: None)}
+    names |= {"around": around, "new": new, "m": m}
+    wrap = partial(hookpatch.wrap, f"{m.__name__}:f", around)
+    # A patch for each way: a patch that two sessions use in turn is made ready again at each turn.
+    for kind, make in (("", wrap), ("_in_place", partial(wrap, reach="everywhere"))):
+        names |= {f"patch{kind}": make(), f"patch_locally{kind}": make()}
+        names[f"session{kind}"] = hookpatch.active(make())
+        names[f"local{kind}"] = hookpatch.active(make(), children="local")
+    names["call"] = hookpatch.active(wrap())(nothing)
+    names["call_locally"] = hookpatch.active(wrap(), children="local")(nothing)
     where = f", in a module that imports {', '.join(modules)}" if modules else ""
     heading(f"patch a function{where} and take it back, beside {MEASURE}")
     for ways in (OURS | THEIRS, NOT_PASSED_ON | {MEASURE: THEIRS[MEASURE]}):

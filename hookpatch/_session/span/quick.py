@@ -90,7 +90,7 @@ class QuickSession(SessionAgain):
         is_open = self._begin(entrance, self._sites() if hearers else ())
         for patch, _ in () if is_open else new:
             forget_unused(patch)
-        if is_open and self._is_listed and self._ready is None:
+        if is_open and not new and self._is_listed and self._ready is None:
             self._get_ready()
         return is_open
 
