@@ -20,6 +20,7 @@ from hookpatch._session.span.statement import (
     STATEMENT,
     SessionClass,
     Statement,
+    exit_of_session,
     holds_exit,
     leave,
     surplus,
@@ -85,7 +86,7 @@ class Session(ClosingSession, metaclass=SessionClass):
     # --- a with statement, a decorated function
 
     def __enter__(self) -> Session:
-        if getrefcount(self.__exit__) == IDLE:  # called by the program itself
+        if getrefcount(self._on_exit) == IDLE:  # called by the program itself
             return self.open()
         if self._entrances and surplus(self) < 1 and not holds_exit(_getframe(1), self):
             return self.open()
@@ -95,6 +96,13 @@ class Session(ClosingSession, metaclass=SessionClass):
         else:
             self._enter(Statement())
         return self
+
+    if TYPE_CHECKING:
+
+        def __exit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
+
+    else:
+        __exit__ = exit_of_session
 
     def _leave_block(self, kind: type[BaseException] | None = None, *_: object) -> None:
         before = self._number

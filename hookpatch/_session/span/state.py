@@ -36,10 +36,6 @@ NO_INTERPRETERS: Final[frozenset[int]] = frozenset()
 class SessionState:
     """The arguments of a session, and how far the session has come."""
 
-    # No method of Python, whose frame would hold the exit: a traceback would keep the frame.
-    __slots__ = ("__dict__", "__exit__", "__weakref__")
-    __exit__: Callable[..., None]
-
     def __init__(
         self,
         requests: Sequence[Requested],
@@ -75,7 +71,7 @@ class SessionState:
         self._entrances: Final[dict[object, object]] = {}
         self._has_statements = False  # True once a with statement has entered the session
         # Keeps the session as long as a with statement is an entrance.
-        self.__exit__ = partial(leave, ref(self), self._entrances, STATEMENT)
+        self._on_exit: Final = partial(leave, ref(self), self._entrances, STATEMENT)
         self._undos: Final[list[Callable[[], object]]] = []  # each noted before its act; the last comes first
         self._listed: Listed | None = None  # made on the fast path, and used again
         self._ready: Ready | None = None  # None if a block has to write notes

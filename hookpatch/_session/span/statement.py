@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from functools import partial
+from operator import attrgetter
 from sys import _getframe, getrefcount
 from time import time
 from types import FrameType
@@ -47,6 +48,11 @@ class SessionClass(type):
         return vars(cls)["_leave_block"]
 
 
+# No function of Python, whose frame would hold the exit: a traceback would keep the frame. No slot: from Python 3.13 on
+# the other attributes would be read from a dict.
+exit_of_session: Final = property(attrgetter("_on_exit"))
+
+
 def leave(
     weak: ReferenceType[Any],
     entrances: dict[object, Any],
@@ -78,7 +84,7 @@ def leave(
 
 def surplus(session: Any) -> int:
     """Return the number of with statements without an entrance; negative for entrances without a statement."""
-    without = getrefcount(session.__exit__) - IDLE
+    without = getrefcount(session._on_exit) - IDLE
     for entrance in [*session._entrances]:  # no generator: this is measured
         without -= type(entrance) is Statement
     return without
@@ -93,13 +99,13 @@ def holds_exit(frame: FrameType, session: Any) -> bool:
     if present == "BEFORE_WITH" or before == "LOAD_SPECIAL":  # on Python 3.14 and later before a call
         return True
     # contextlib.ExitStack, from Python 3.15 on. Before 3.13 ``f_locals`` would be a copy that lives on.
-    return sys.version_info >= (3, 13) and any(value is session.__exit__ for value in frame.f_locals.values())
+    return sys.version_info >= (3, 13) and any(value is session._on_exit for value in frame.f_locals.values())
 
 
 class _Idle:
     def __init__(self) -> None:
-        self.__exit__ = partial(leave)
-        self.references = getrefcount(self.__exit__)  # by the expression of ``surplus``
+        self._on_exit = partial(leave)
+        self.references = getrefcount(self._on_exit)  # by the expression of ``surplus``
 
 
 IDLE: Final = _Idle().references  # to an exit without a statement
