@@ -162,10 +162,12 @@ def _decorated() -> Callable[[], None]:
     return work
 
 
-def _entered_before(*patches: hookpatch.Patch, **how: Any) -> tuple[Callable[[], object], Callable[[], object]]:
+def _entered_before(
+    *patches: hookpatch.Patch, times: int = 3, **how: Any
+) -> tuple[Callable[[], object], Callable[[], object]]:
     """Return the work of a session of patches that were applied before: hookpatch uses the earlier findings again."""
     work = _block(partial(hookpatch.active, *patches, **how))
-    for _ in range(3):  # then hookpatch puts its notes of a single patch off
+    for _ in range(times):  # from the fourth time on hookpatch puts its notes of a single patch off
         work()
     return work, _nothing
 
@@ -430,6 +432,7 @@ def works() -> dict[str, Work]:
         ),
         Work("a patch made anew, inherit", _made_anew, _run_is_on),
         Work("a patch applied before", partial(_entered_before, _TWO[0], children="local"), _run_is_on),
+        Work("a patch applied twice before", partial(_entered_before, _TWO[0], times=2, children="local"), _run_is_on),
         Work("a patch applied before, inherit", partial(_entered_before, _TWO[0]), _run_is_on),
         Work("two patches applied before, inherit", partial(_entered_before, *_TWO), _run_and_limit_are_on),
         Work("everywhere, applied before", partial(_entered_before, _IN_PLACE, children="local"), _run_is_on),

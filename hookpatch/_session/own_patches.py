@@ -32,7 +32,7 @@ class OwnPatches:
         self._request_for: Final = cache(request_for)
         self.sessions: Final[dict[str, Session]] = {}  # by target, while the patch is applied
         self._again: Final[dict[str, Session]] = {}  # by target: to be entered again on the fast path
-        # Sessions with the thread that opens these now: no other thread closes them. GIL: a change is one operation.
+        # By session, the thread that opens the session now: no other closes it. GIL: a change is one operation.
         self._opening: Final[dict[Session, int]] = {}
         if hasattr(os, "register_at_fork"):
             release = self.lock.release
@@ -57,8 +57,8 @@ class OwnPatches:
                 ended.append(self.sessions[target])
                 self._again[target] = self.sessions[target]
                 del self.sessions[target]
-            # The patches needed here, which another thread may take its time to apply, are applied here, too. But an
-            # opening below updates, too, for sites that need no patch of ours: such an update does not wait.
+            # Another thread may take its time to apply a needed patch: the patch is applied by this thread, too. An
+            # opening below calls ``update`` for a site of hookpatch's own, which needs no patch and does not wait.
             if get_ident() not in self._opening.values():
                 opening = [(target, session) for target, session in self.sessions.items() if session in self._opening]
                 awaited.update(opening)

@@ -26,8 +26,7 @@ def too_few_calls(entries: Sequence[Entry], elsewhere: Mapping[Key, int] = _NOWH
 
     ``elsewhere``: the calls of the patches applied in other processes.
     """
-    requests = [entry.request.rule or entry.request for entry in entries]
-    requiring = {id(request): request for request in requests if request.patch.required_calls}
+    requiring = {id(request): request for request in map(_requested_patch, entries) if request.patch.required_calls}
     if not requiring:
         return []
     calls_here = {id(request): calls for request, calls in _calls(entries)}
