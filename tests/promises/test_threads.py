@@ -354,6 +354,41 @@ def test_a_session_collected_in_a_search_ends_with_the_report(make_module: MakeM
     assert in_child(report_and_call) == "new run"
 
 
+SEARCHED: Final = """
+class Child:
+    def number(self): return 1
+
+children = [Child() for _ in range(150)]  # so many that a search goes through all objects itself
+rows = [(child,) for child in children]
+"""
+
+
+def test_threads_build_tuples_while_sessions_search_all_objects(make_module: MakeModule) -> None:
+    """Up to Python 3.13 a second reference to an unfinished tuple makes ``tuple(generator)`` raise a SystemError."""
+    child = make_module("vendor", SEARCHED).Child
+    sought = [
+        hookpatch.replace("vendor:Child", type("Other", (child,), {}), reach="everywhere"),
+        hookpatch.replace("vendor:Child.number", lambda self: 2),
+        hookpatch.replace("math:gcd", lambda *numbers: 1, reach="everywhere"),
+    ]
+    built = 0
+
+    def build(choose: Random, stop: Event) -> None:
+        nonlocal built
+        while not stop.is_set():
+            assert len(tuple(number for number in range(300))) == 300
+            built += 1
+
+    def search(choose: Random) -> None:
+        for patch in sought * 5:
+            with hookpatch.active(patch) as session:
+                session.report()
+
+    with switching_often(SEED):
+        contend(SEED, [search], [build] * 2)
+    assert built > 15
+
+
 @pytest.mark.parametrize("children", ["local", "inherit"])
 def test_threads_enter_one_session_in_all_ways(make_module: MakeModule, children: Any) -> None:
     """With statements, decorated functions, stacks and ``open``: each ends its own entrance, and no other's."""

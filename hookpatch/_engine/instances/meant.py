@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, final
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.originals import beneath
-from hookpatch._engine.slots.referrers import classes
+from hookpatch._engine.slots.referrers import all_but_tuples, classes
 from hookpatch._engine.slots.slot import ABSENT, along_mro, is_abstract, mro
 
 IsMeant: TypeAlias = Callable[[Any], bool]
@@ -170,7 +170,7 @@ def _kinds(cls: type, with_subclasses: bool) -> list[type]:
 def _instances_of(kinds: Sequence[type]) -> list[Any]:
     """Return the living instances of some classes: an instance refers to the class."""
     ids = {*map(id, kinds)}
-    objects = gc.get_objects() if len(kinds) > _MANY else gc.get_referrers(*kinds)
+    objects = all_but_tuples() if len(kinds) > _MANY else gc.get_referrers(*kinds)
     return [instance for instance in objects if id(type(instance)) in ids]
 
 

@@ -16,7 +16,7 @@ from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.kept import names_in
 from hookpatch._engine.calls.trampoline import is_trampoline
 from hookpatch._engine.patch.describe import describe
-from hookpatch._engine.slots.referrers import classes, module_of
+from hookpatch._engine.slots.referrers import all_but_tuples, classes, module_of
 from hookpatch._engine.slots.slot import along_mro, attributes_of, inner, is_class_of_program, mro
 
 _Named: TypeAlias = tuple[FunctionType, set[str], list[Any]]  # a function, the names in its code and their values
@@ -133,7 +133,7 @@ def _in_words(caches: Sequence[_Cache]) -> list[str]:
     for store, function, _ in caches:
         if type(store) is _lru_cached:
             lines.append(f"the functools cache of {describe(function)} {_MAY_KEEP}; cache_clear() drops them")
-        elif count := sum(_has_value(instance, store) for instance in gc.get_objects()):
+        elif count := sum(_has_value(instance, store) for instance in all_but_tuples()):
             of = f"the cached_property {describe(function)} of {count} object{'s' * (count > 1)}"
             lines.append(f"{of} {_MAY_KEEP}; vars(object).pop({store.attrname!r}, None) drops them")
     further = [f"so may {len(lines) - _LISTED} more caches"] if len(lines) > _LISTED else []

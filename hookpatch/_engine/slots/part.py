@@ -7,7 +7,6 @@ by ``object.__class__``.
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from hookpatch._bootstrap.interrupts import Turn, is_interrupt
 from hookpatch._engine.calls.code import LRU_CACHE
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.slots.originals import patched_slots
+from hookpatch._engine.slots.referrers import all_but_tuples
 from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot, Shared, Slot, attributes_of, inner, mro
 
 _Parts: TypeAlias = tuple[Any, ...]
@@ -161,7 +161,7 @@ class ClassSlot(OwnValueSlot):
     def living(*classes: Any) -> list[Any]:
         """Return the instances of classes, without those of subclasses."""
         ids = {*map(id, classes)}  # of living classes; a set of classes would call foreign code of their metaclasses
-        return [instance for instance in gc.get_objects() if id(type(instance)) in ids]
+        return [instance for instance in all_but_tuples() if id(type(instance)) in ids]
 
     def read(self) -> Any:
         return self._stands

@@ -13,8 +13,10 @@ import os
 import sys
 import types
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
+from itertools import chain, compress, islice, repeat
+from operator import call, is_not
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
@@ -307,28 +309,49 @@ def _referrers(level: dict[int, Any]) -> list[Any]:
         referents = tuple(level.values())  # from Python 3.14 on the collector shows the arguments of the question, too
         return [referrer for referrer in gc.get_referrers(*referents) if referrer is not referents]
     # gc.get_referrers compares each reference with each object. Here C code looks up a step's references in a set.
-    # A function refers to its contents by a tuple or dict, so functions are searched only for a tuple or dict.
-    may_be_functions = any(issubclass(type(referent), (dict, tuple)) for referent in level.values())
-    objects, holders, has_none, refer_to = _objects(may_be_functions), [], set(level).isdisjoint, gc.get_referents
-    for start in range(0, len(objects), _STEP):
-        step = objects[start : start + _STEP]
-        if not has_none(map(id, refer_to(*step))):
-            holders += [holder for holder in step if not has_none(map(id, refer_to(holder)))]
+    # A tuple is looked at when an object that refers to it was.
+    has_none, refer_to = set(level).isdisjoint, gc.get_referents
+    holders: list[Any] = []
+    objects, tuples = _objects(), dict[int, Any]()
+    while objects:
+        known = len(tuples)
+        for start in range(0, len(objects), _STEP):
+            step = objects[start : start + _STEP]
+            contents = refer_to(*step)
+            if not has_none(map(id, contents)):
+                holders += [holder for holder in step if not has_none(map(id, refer_to(holder)))]
+            tuples.update({id(content): content for content in contents if type(content) is tuple})
+        objects = [*islice(tuples.values(), known, None)]
     return holders
 
 
-def _objects(functions: bool) -> list[Any]:
-    """Return all objects, or all but functions, always without the module ``_asyncio``.
+def _objects() -> list[Any]:
+    """Return all objects but tuples, without the module ``_asyncio``.
 
     From Python 3.12 on ``_asyncio`` shows dead iterators to the collector. A reference to a dead iterator frees the
     iterator twice, and the next look at the module never ends. The module's dict has all its names anyway.
     """
     asyncio = imports.loaded("_asyncio")
-    if functions:
-        return [candidate for candidate in gc.get_objects() if candidate is not asyncio]
-    return [
-        candidate for candidate in gc.get_objects() if type(candidate) is not FunctionType and candidate is not asyncio
-    ]
+    return [candidate for candidate in all_but_tuples() if candidate is not asyncio]
+
+
+def all_but_tuples() -> list[Any]:
+    """Return all objects that the collector lists, without the exact tuples.
+
+    Up to Python 3.13 the collector lists unfinished tuples, too. A second reference to one makes ``tuple(generator)``
+    in another thread raise a SystemError. So all objects are in a list only during one run of C code, in which no
+    other thread goes on. The list that is returned is made after the look, and does not contain itself.
+    """
+    every: list[Any] = []
+    fill = _doing(every.extend, chain.from_iterable(map(call, (gc.get_objects,))))
+    others = compress(every, map(is_not, map(type, every), repeat(tuple)))
+    made: Iterator[list[Any]] = map(list, (chain(others, _doing(every.clear)),))
+    return next(chain(fill, made))
+
+
+def _doing(act: Callable[..., None], *arguments: Any) -> Iterator[Any]:
+    """Return an iterator over nothing that calls a function at its first step."""
+    return filter(None, map(call, (partial(act, *arguments),)))
 
 
 def classes(top: type = object) -> Iterator[type]:

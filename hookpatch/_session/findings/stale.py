@@ -26,7 +26,7 @@ from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.holders import Holder, holders
 from hookpatch._engine.slots.originals import beneath
 from hookpatch._engine.slots.part import own_places
-from hookpatch._engine.slots.referrers import classes, lists_references
+from hookpatch._engine.slots.referrers import all_but_tuples, classes, lists_references
 from hookpatch._engine.slots.slot import ABSENT, Slot, attributes_of, inner, is_same_value, mro
 from hookpatch._engine.slots.trial import UNSEEN
 from hookpatch._session.findings.overridden import overridden
@@ -128,7 +128,7 @@ def _look_for_stale(every: Sequence[_Sought]) -> None:
         if id(holder.holder) not in our_values:
             stale[id(holder.thing)].append(holder)
     is_of_classes = any(isinstance(sought.original, type) for sought in every)
-    instances = Counter(map(id, map(type, gc.get_objects()))) if is_of_classes else {}
+    instances = Counter(map(id, map(type, all_but_tuples()))) if is_of_classes else {}
     for entry in [sought.entry for sought in every]:
         entry.stale = ()
     for sought in every:
@@ -233,7 +233,7 @@ def _second_copies(name: str) -> list[ModuleType]:
 
 
 def _all_modules() -> Iterator[ModuleType]:
-    objects = gc.get_objects()
+    objects = all_but_tuples()
     return compress(objects, map(is_, map(type, objects), repeat(ModuleType)))
 
 
