@@ -19,7 +19,7 @@ from hookpatch._plugins.variables import variables
 from hookpatch._processes.children import carried
 from hookpatch._processes.payload import Children, Payload, PayloadItem, is_packed_the_same, pack
 from hookpatch._session.ledger import Requested
-from hookpatch._session.lifecycle.prepared import keep_request, prepared
+from hookpatch._session.lifecycle.prepared import Prepared
 from hookpatch._session.load import load, load_drift, selection_for, switched_on
 from hookpatch._session.session import Session
 from hookpatch._session.span.part import SessionPart
@@ -101,8 +101,6 @@ def active(
     also = [carried(payload)] if payload.pieces or payload.not_carried else []
     if host is not None:
         also.insert(0, switched_on(host, "active()"))
-    if is_usual and is_alone and len(what) == 1 and isinstance(what[0], Patch) and not payload.not_carried:
-        keep_request(what[0], children, (requested[0],), tuple(also))
     return Session(requested, scope=scope, count=count, also=also, drift=load_drift(locked))
 
 
@@ -113,27 +111,30 @@ def _of_one_patch(patch: object, children: Children) -> Session | None:
     """
     if type(patch) is not Patch or not _environment.asks_nothing_of_blocks():
         return None
-    if (preparation := prepared(patch)) is None:
+    preparation: Prepared | None = patch._prepared
+    requests = None if preparation is None else preparation.requests.get(children)
+    if requests is None or not (children == "local" or is_packed_the_same(patch)):
         is_single = not patch.is_of_source and patch.written_out() == (patch,)
-        return _of_new_patch(patch, children) if is_single else None
-    request = preparation.requests.get(children)
-    if request is None or not (children == "local" or is_packed_the_same(patch)):
-        return None
-    return Session(request[0], also=request[1])
+        requests = _request_of(patch, children) if is_single else None
+        if requests is None:
+            return None
+        if preparation is not None and requests[0][0].stays in (None, _LOCAL):
+            preparation.requests = {**preparation.requests, children: requests}
+    return Session(requests[0], also=requests[1])
 
 
-def _of_new_patch(patch: Patch, children: Children) -> Session | None:
+def _request_of(patch: Patch, children: Children) -> tuple[tuple[Requested], tuple[SessionPart, ...]] | None:
     if children == "local":
-        return Session((Requested(patch, stays=_LOCAL),))
+        return (Requested(patch, stays=_LOCAL),), ()
     if children not in ("inherit", "require"):
         return None
     payload = pack((patch,), {}, children, "process", count=False)
     obstacle = payload.not_carried.get(0)
     if obstacle is not None:
-        return Session((Requested(patch, stays=obstacle.why),), also=(carried(payload),))
+        return (Requested(patch, stays=obstacle.why),), (carried(payload),)
     is_name = type(patch.change) is FunctionType  # a name, and no value that may be large
     also = _carried_alike(payload.pieces[0], payload.is_required) if is_name else carried(payload)
-    return Session((Requested(patch),), also=(also,))
+    return (Requested(patch),), (also,)
 
 
 @lru_cache(maxsize=32)

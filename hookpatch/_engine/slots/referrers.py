@@ -342,10 +342,10 @@ def all_but_tuples() -> list[Any]:
     in another thread raise a SystemError. So all objects are in a list only during one run of C code, in which no
     other thread goes on. The list that is returned is made after the look, and does not contain itself.
     """
-    every: list[Any] = []
-    fill = _doing(every.extend, chain.from_iterable(map(call, (gc.get_objects,))))
-    others = compress(every, map(is_not, map(type, every), repeat(tuple)))
-    made: Iterator[list[Any]] = map(list, (chain(others, _doing(every.clear)),))
+    objects: list[Any] = []
+    fill = _doing(objects.extend, chain.from_iterable(map(call, (gc.get_objects,))))
+    remaining = compress(objects, map(is_not, map(type, objects), repeat(tuple)))
+    made: Iterator[list[Any]] = map(list, (chain(remaining, _doing(objects.clear)),))
     return next(chain(fill, made))
 
 

@@ -17,7 +17,6 @@ from hookpatch._engine.slots.originals import own_beneath
 from hookpatch._engine.slots.resolve import resolve
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner
 from hookpatch._session.ledger import Ledger, Requested
-from hookpatch._session.lifecycle.prepared import prepared
 
 
 def look_for_holders(ledger: Ledger, values: list[Any]) -> None:
@@ -53,7 +52,7 @@ def everywhere_from(request: Requested, slot: Slot, own: object, changes: Any = 
 
 def are_in_place(requests: Sequence[Requested]) -> bool:
     """Return True if all functions that were changed in place are so, too, beside the other patches of a session."""
-    preparations = [(request, prepared(request.patch)) for request in requests]
+    preparations = [(request, request.patch._prepared) for request in requests]
     homes = [(request, preparation.home) for request, preparation in preparations if preparation and preparation.home]
     if not homes:
         return True

@@ -38,7 +38,7 @@ class Prepared:
         home: the target's slot, for a function changed in place; else None.
         is_kept: False if the results would keep further objects alive after the end of the session.
         number: the number of the session that uses the object, 0 without a session.
-        requests: the arguments of a session of the patch alone, by the value of ``children``: see ``keep_request``.
+        requests: the arguments of a session of the patch alone, by the value of ``children``.
     """
 
     __slots__ = (
@@ -246,7 +246,7 @@ def keep(patch: Patch, module: ModuleType | None, slot: Slot, own: object, site:
         return
     home = None if type(site.slot) is AttributeSlot else slot
     own_there = own if home is None else site.original
-    former = prepared(patch)
+    former = patch._prepared
     earlier = former if former is not None and former.is_current else None
     if earlier is not None and earlier.module is module and earlier.site is site and earlier.own is own_there:
         return
@@ -259,7 +259,7 @@ def keep(patch: Patch, module: ModuleType | None, slot: Slot, own: object, site:
             if not take_fast_path(_getframe(), preparation):
                 return
             try:
-                if (current := prepared(patch)) is None or not current.number:  # else in use by another session
+                if (current := patch._prepared) is None or not current.number:  # else in use by another session
                     _note(patch, preparation)
             finally:
                 del fast_path[None]
@@ -267,13 +267,13 @@ def keep(patch: Patch, module: ModuleType | None, slot: Slot, own: object, site:
 
 def note_first(patch: Patch, preparation: Prepared) -> None:
     """Note the results of a preparation, unless the patch has others. On the fast path."""
-    if prepared(patch) is None:
+    if patch._prepared is None:
         _note(patch, preparation)
 
 
 def forget_unused(patch: Patch) -> None:
     """Drop the results of a preparation that no session has used. On the fast path."""
-    if (preparation := prepared(patch)) is not None and preparation.is_first and not preparation.number:
+    if (preparation := patch._prepared) is not None and preparation.is_first and not preparation.number:
         forget(patch)
 
 
@@ -283,18 +283,6 @@ def forget(patch: Patch) -> None:
 
 
 def _note(patch: Patch, preparation: Prepared | None) -> None:
-    if (former := prepared(patch)) is not None and not former.number:
+    if (former := patch._prepared) is not None and not former.number:
         former.alone = former.request = None  # sessions may keep the object, and the wrapper is to have no other holder
     object.__setattr__(patch, "_prepared", preparation)
-
-
-def prepared(patch: Patch) -> Prepared | None:
-    """Return the results of the last preparation of a patch."""
-    preparation: Prepared | None = patch._prepared
-    return preparation
-
-
-def keep_request(patch: Patch, children: str, requests: tuple[Requested, ...], also: tuple[Any, ...]) -> None:
-    """Keep the requests that ``active`` made of a single patch for the next time, if the patch was applied before."""
-    if (preparation := prepared(patch)) is not None:
-        preparation.requests = {**preparation.requests, children: (requests, also)}

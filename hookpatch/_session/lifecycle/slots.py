@@ -25,7 +25,7 @@ from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.applied import AppliedLayer
 from hookpatch._session.lifecycle.everywhere import changes_of, everywhere_from, shared_holders
 from hookpatch._session.lifecycle.layers import LayersLifecycle
-from hookpatch._session.lifecycle.prepared import Prepared, is_plain, is_usual, keep, prepared
+from hookpatch._session.lifecycle.prepared import Prepared, is_plain, is_usual, keep
 from hookpatch.errors import HookpatchError, PatchUnneededWarning, warn
 
 _NOWHERE: Final = "no module that only_in= and except_in= allow holds the target"
@@ -101,7 +101,7 @@ class SlotLifecycle(LayersLifecycle):
 
     def _prepared(self, module: ModuleType | None) -> tuple[Any, ...] | None:
         """Return the arguments of ``_lay`` for a patch that fits as before; None if the fit is unknown."""
-        preparation = prepared(self._patch) if self._is_simple else None
+        preparation = self._patch._prepared if self._is_simple else None
         if preparation is None or not preparation.holds(module):
             return None
         if (home := preparation.home) is None:

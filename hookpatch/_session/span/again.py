@@ -18,7 +18,7 @@ from hookpatch._engine.site.site import Site
 from hookpatch._plugins import notify
 from hookpatch._plugins.notify import hearers
 from hookpatch._session.lifecycle.everywhere import are_in_place
-from hookpatch._session.lifecycle.prepared import Prepared, forget, forget_unused, prepared
+from hookpatch._session.lifecycle.prepared import Prepared, forget, forget_unused
 from hookpatch._session.span.leftovers import Listed, note_dead, opened
 from hookpatch._session.span.opening import OpeningSession
 from hookpatch._session.span.part import Pairs
@@ -73,12 +73,12 @@ class SessionAgain(OpeningSession):
         """Have the next block of these patches write notes."""
         self._ready = None
         for request in self._requests:
-            if (preparation := prepared(request.patch)) is not None:
+            if (preparation := request.patch._prepared) is not None:
                 preparation.ready = None
 
     def pairs(self) -> Pairs:
         """Return the patches that the session has applied on the fast path, as prepared."""
-        pairs = [(prepared(request.patch), request) for request in self._requests]
+        pairs = [(request.patch._prepared, request) for request in self._requests]
         return [(ready, request) for ready, request in pairs if ready is not None and ready.number == self._number]
 
     def take_over(self, number: int, entrance: object) -> bool:
@@ -88,7 +88,7 @@ class SessionAgain(OpeningSession):
         """
         if self._state == "open":
             return True
-        listed, preparation = self._listed, prepared(self._requests[0].patch)
+        listed, preparation = self._listed, self._requests[0].patch._prepared
         if listed is None or preparation is None or not preparation.number:
             return False
         if preparation.number == number:
@@ -169,7 +169,7 @@ class SessionAgain(OpeningSession):
                 interrupts.begin(partial(notify.sites_changed, heard))  # the next look notifies the plugins
         if not is_kept:
             for request in self._requests:
-                if (preparation := prepared(request.patch)) is not None and not (
+                if (preparation := request.patch._prepared) is not None and not (
                     preparation.is_kept or preparation.number
                 ):
                     forget(request.patch)

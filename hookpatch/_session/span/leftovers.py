@@ -10,7 +10,6 @@ from weakref import ReferenceType
 from hookpatch._bootstrap import imports, interrupts
 from hookpatch._engine.site.sites import restore_late
 from hookpatch._session.ledger import Requested
-from hookpatch._session.lifecycle.prepared import prepared
 from hookpatch._session.span.part import SessionPart
 from hookpatch._session.span.statement import surplus
 
@@ -68,7 +67,7 @@ def finish_interrupted() -> None:
                 session.end_lost_entrances()
             else:
                 for request in requests:
-                    if (preparation := prepared(request.patch)) is not None and preparation.number == number:
+                    if (preparation := request.patch._prepared) is not None and preparation.number == number:
                         preparation.undo(number)
                 call_undos(undos)
                 for also in parts:

@@ -31,7 +31,7 @@ from hookpatch._engine.slots.lazy import KNOWS_LAZY, lazy_places
 from hookpatch._engine.slots.originals import reading
 from hookpatch._plugins.notify import LIBRARY, hearers, hosts
 from hookpatch._session.ledger import listeners
-from hookpatch._session.lifecycle.prepared import Prepared, forget_unused, note_first, prepared
+from hookpatch._session.lifecycle.prepared import Prepared, forget_unused, note_first
 from hookpatch._session.lifecycle.slots import prepare
 from hookpatch._session.span.again import SessionAgain
 from hookpatch._session.span.leftovers import Listed, dead, has_lost, opened, postponed
@@ -105,7 +105,7 @@ class QuickSession(SessionAgain):
 
         For a session of a single patch, also what a later session of the patch may apply.
         """
-        first = prepared(self._requests[0].patch)
+        first = self._requests[0].patch._prepared
         is_kept = first is not None and (self._requests, self._also) in first.requests.values()
         if not (self._is_prepared or is_kept):
             return  # the first time
@@ -125,7 +125,7 @@ class QuickSession(SessionAgain):
     def _take_ready(self) -> None:
         """Take what an earlier session of the same patch has made."""
         [request] = self._requests
-        ready: Ready | None = None if (first := prepared(request.patch)) is None else first.ready
+        ready: Ready | None = None if (first := request.patch._prepared) is None else first.ready
         if ready is not None and ready.also == self._also and ready.pairs[0][1] is request:
             self._be_ready(ready)
 
@@ -226,7 +226,7 @@ def _write_notes(listed: Listed, parts: Sequence[Quick], number: int) -> None:
     for part in parts:
         part.note(number)
     for place, request in enumerate(requests):
-        if (preparation := prepared(request.patch)) is not None:
+        if (preparation := request.patch._prepared) is not None:
             preparation.write_notes(number, -place, session)
 
 

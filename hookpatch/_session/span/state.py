@@ -18,7 +18,6 @@ from hookpatch._session.ledger import Ledger, Requested, references
 from hookpatch._session.lifecycle.everywhere import restore_copies
 from hookpatch._session.lifecycle.kinds import lifecycle_of
 from hookpatch._session.lifecycle.lifecycle import Formers, Lifecycle, Policy
-from hookpatch._session.lifecycle.prepared import prepared
 from hookpatch._session.lifecycle.slots import SlotLifecycle
 from hookpatch._session.span.leftovers import Listed
 from hookpatch._session.span.part import Ready, SessionPart
@@ -108,7 +107,7 @@ class SessionState:
         preparations = [
             preparation
             for request in (self._requests if self._is_fast else ())
-            if (preparation := prepared(request.patch)) is not None
+            if (preparation := request.patch._prepared) is not None
         ]
         for lifecycle, preparation in zip(lifecycles, preparations, strict=False):
             if isinstance(lifecycle, SlotLifecycle):  # no other kind is opened on the fast path
