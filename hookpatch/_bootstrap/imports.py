@@ -27,6 +27,7 @@ from hookpatch._bootstrap.interrupts import (
     begin,
     end,
     finish_interrupted,
+    frames_of_threads,
     is_interrupt,
     unwritten,
     write_notes,
@@ -698,7 +699,7 @@ def _is_searching() -> bool:
         return True
     frame: FrameType | None = None
     is_found = False
-    frames = list(sys._current_frames().values())
+    frames = list(frames_of_threads().values())
     while not is_found and (frames or frame is not None):
         frame = frame.f_back if frame is not None else frames.pop()
         is_found = frame is not None and frame.f_code is _SEARCH

@@ -12,9 +12,10 @@ Long because a lock and the fast path wait for each other.
 from __future__ import annotations
 
 import builtins
+import gc
 import os
 import sys
-from _thread import LockType, allocate_lock, get_ident
+from _thread import LockType, RLock, allocate_lock, get_ident
 from sys import _getframe, getrecursionlimit
 from time import monotonic, sleep
 
@@ -45,9 +46,10 @@ _survivor = 0  # the thread that made the last fork: of other threads a child pr
 
 
 def _after_fork_in_child() -> None:
-    global _forks, _survivor
+    global _forks, _survivor, _switch
     _survivor = get_ident()
     _forks += 1
+    _switch = RLock()  # another thread may have the former
     if (entry := fast_path.get(None)) is not None and not _is_of_this_thread(entry[0]):
         fast_path.clear()  # the entry of a thread that found the lock taken for the fork
 
@@ -489,3 +491,41 @@ def finish_interrupted() -> None:
             operations.pop(operation, None)  # `end` was interrupted
         elif operation.is_interrupted():
             finish(operation)
+
+
+_COLLECTS_MEANWHILE: Final = sys.version_info < (3, 12)
+_asking: Final[dict[object, None]] = {}  # a new object of each call that needs the collector off
+_off: Final[list[None]] = []  # an item as long as such a call has switched the collector off
+_switch = RLock()  # around both: no foreign code runs meanwhile
+
+
+def frames_of_threads() -> dict[int, FrameType]:
+    """Return the frame of each thread, by the thread's number.
+
+    ``sys._current_frames`` holds a lock of the interpreter, in which up to Python 3.11.7 the collector may run. A
+    finalizer would then wait for the GIL with this lock, and a thread with the GIL for the lock, for ever. So the
+    collector is off meanwhile.
+    """
+    if not _COLLECTS_MEANWHILE:
+        return sys._current_frames()
+    question = object()
+    operation = begin(lambda: _collect_again(question))
+    try:
+        with _switch:
+            _asking[question] = None
+            if gc.isenabled():
+                _off.append(None)
+                gc.disable()
+        return sys._current_frames()
+    finally:
+        _collect_again(question)
+        end(operation)
+
+
+def _collect_again(question: object) -> None:
+    """Switch the collector on after the last of several questions, if it was on before the first."""
+    with _switch:
+        _asking.pop(question, None)
+        if _off and not _asking:
+            gc.enable()
+            _off.clear()

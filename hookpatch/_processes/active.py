@@ -114,8 +114,8 @@ def _of_one_patch(patch: object, children: Children) -> Session | None:
     preparation: Prepared | None = patch._prepared
     requests = None if preparation is None else preparation.requests.get(children)
     if requests is None or not (children == "local" or is_packed_the_same(patch)):
-        is_single = not patch.is_of_source and patch.written_out() == (patch,)
-        requests = _request_of(patch, children) if is_single else None
+        may_be_many = patch.target is None or "{" in patch.address  # braces may name several addresses
+        requests = None if may_be_many else _request_of(patch, children)
         if requests is None:
             return None
         if preparation is not None and requests[0][0].stays in (None, _LOCAL):

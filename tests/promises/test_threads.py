@@ -389,6 +389,32 @@ def test_threads_build_tuples_while_sessions_search_all_objects(make_module: Mak
     assert built > 15
 
 
+FRAMES: Final = """
+import itertools, sys, threading, time, weakref
+from hookpatch._engine.slots.referrers import running_codes
+
+class Garbage: pass
+
+def ask():
+    while time.monotonic() < end:
+        garbage = Garbage()
+        garbage.itself = kept[next(numbers)] = garbage  # the collector calls a function of Python to drop the entry
+        del garbage
+        running_codes()
+
+sys.setswitchinterval(1e-6)
+kept, numbers, end = weakref.WeakValueDictionary(), itertools.count(), time.monotonic() + 4
+threads = [threading.Thread(target=ask) for _ in range(6)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+def test_threads_ask_for_all_frames_while_the_collector_runs() -> None:
+    """Up to Python 3.11.7 the collector, run in ``sys._current_frames``, makes threads wait for each other for ever."""
+    subprocess.run([sys.executable, "-c", FRAMES], check=True, timeout=60)
+
+
 @pytest.mark.parametrize("children", ["local", "inherit"])
 def test_threads_enter_one_session_in_all_ways(make_module: MakeModule, children: Any) -> None:
     """With statements, decorated functions, stacks and ``open``: each ends its own entrance, and no other's."""

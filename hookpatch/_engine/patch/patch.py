@@ -98,19 +98,34 @@ class Facts(TypedDict, total=False):
     only: Callable[[Any], object]
 
 
-class _SessionValues:
-    """The values that sessions keep with a patch: no part of the declaration, and therefore no field."""
+class _Derived:
+    """Values that are no part of the declaration, and therefore no fields.
 
-    __slots__ = ("_prepared",)
-    _prepared: Any  # None until a session keeps something
+    Attributes:
+        address: the target in words; without a target, the module.
+        is_around_calls: True if the patch runs at each call of the target, False if it puts a value into the slot.
+        is_for_absent: True if the patch adds a name or key, and keeps an existing value.
+        _prepared: what sessions keep with the patch, None until a session keeps something.
+    """
+
+    __slots__ = ("_prepared", "address", "is_around_calls", "is_for_absent")
+    address: str
+    is_around_calls: bool
+    is_for_absent: bool
+    _prepared: Any
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_prepared", None)
+        patch: Any = self
+        derive: Any = partial(object.__setattr__, self)
+        derive("address", str(patch.target if patch.target is not None else patch.module))
+        derive("is_around_calls", patch.verb in CALL_VERBS or bool(patch.callers))
+        derive("is_for_absent", patch.add == "absent")
+        derive("_prepared", None)
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patch(_SessionValues):
+class Patch(_Derived):
     """A declared change of a target. Frozen.
 
     Attributes:
@@ -176,11 +191,6 @@ class Patch(_SessionValues):
         only = self.only if target.of_instances else None
         return dataclasses.replace(self, **of_one, matches=None, only=only, source=None)
 
-    @property
-    def is_for_absent(self) -> bool:
-        """True if the patch adds a name or key, and keeps an existing value."""
-        return self.add == "absent"
-
     def written_out(self) -> tuple[Patch, ...]:
         """Return the patch of each address named by braces; the patch itself, if the address has no braces."""
         if self.target is None or not (addresses := self.target.written_out):
@@ -221,11 +231,6 @@ class Patch(_SessionValues):
         is_in = not self.only_in or any(_matches(pattern, module) for pattern in self.only_in)
         return is_in and not any(_matches(pattern, module) for pattern in self.except_in)
 
-    @property
-    def is_around_calls(self) -> bool:
-        """True if the patch runs at each call of the target, False if the patch puts a value into the slot."""
-        return self.verb in CALL_VERBS or bool(self.callers)
-
     def is_for_calls_by(self, module: str) -> bool:
         """Return True if the patch is in effect in calls by a module."""
         return not self.callers or any(_matches(pattern, module) for pattern in self.callers)
@@ -254,11 +259,6 @@ class Patch(_SessionValues):
     def in_calls(self) -> str:
         """In words the calls with the patch; empty for all calls."""
         return f" in calls from {', '.join(self.callers)}" if self.callers else ""
-
-    @property
-    def address(self) -> str:
-        """The target in words."""
-        return str(self.target) if self.target is not None else str(self.module)
 
     def __reduce__(self) -> Any:
         """Return a short form for pickle: a block packs the patches at each entrance."""

@@ -21,7 +21,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
-from hookpatch._bootstrap.interrupts import ErrorsOfCode
+from hookpatch._bootstrap.interrupts import ErrorsOfCode, frames_of_threads
 from hookpatch._engine.calls.trampoline import Trampoline, is_trampoline
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import AttributesInPlace, FunctionSlot
@@ -234,7 +234,7 @@ def running_codes(but: int | None = None) -> set[types.CodeType]:
     next search would find them.
     """
     codes = set()
-    for thread, frame in sys._current_frames().items():
+    for thread, frame in frames_of_threads().items():
         caller: types.FrameType | None = None if thread == but else frame
         del frame
         while caller is not None:
