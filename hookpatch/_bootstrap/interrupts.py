@@ -12,7 +12,6 @@ Long because a lock and the fast path wait for each other.
 from __future__ import annotations
 
 import builtins
-import gc
 import os
 import sys
 from _thread import LockType, RLock, allocate_lock, get_ident
@@ -493,7 +492,8 @@ def finish_interrupted() -> None:
             finish(operation)
 
 
-_COLLECTS_MEANWHILE: Final = sys.version_info < (3, 12)
+if _COLLECTS_MEANWHILE := sys.version_info < (3, 12):
+    import gc  # not at each start of a later Python
 _asking: Final[dict[object, None]] = {}  # a new object of each call that needs the collector off
 _off: Final[list[None]] = []  # an item as long as such a call has switched the collector off
 _switch = RLock()  # around both: no foreign code runs meanwhile
