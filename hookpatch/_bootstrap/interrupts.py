@@ -502,9 +502,9 @@ _switch = RLock()  # around both: no foreign code runs meanwhile
 def frames_of_threads() -> dict[int, FrameType]:
     """Return the frame of each thread, by the thread's number.
 
-    ``sys._current_frames`` holds a lock of the interpreter, in which up to Python 3.11.7 the collector may run. A
-    finalizer would then wait for the GIL with this lock, and a thread with the GIL for the lock, for ever. So the
-    collector is off meanwhile.
+    ``sys._current_frames`` holds a lock of the interpreter, in which Python 3.11 may run the collector (gh-106883, in
+    3.11.7 and others). A finalizer would then wait for the GIL with this lock, and a thread with the GIL for the lock,
+    for ever. So the collector is off meanwhile.
     """
     if not _COLLECTS_MEANWHILE:
         return sys._current_frames()

@@ -411,7 +411,7 @@ for thread in threads: thread.join()
 
 
 def test_threads_ask_for_all_frames_while_the_collector_runs() -> None:
-    """Up to Python 3.11.7 the collector, run in ``sys._current_frames``, makes threads wait for each other for ever."""
+    """On Python 3.11 the collector, run in ``sys._current_frames``, makes threads wait for each other for ever."""
     subprocess.run([sys.executable, "-c", FRAMES], check=True, timeout=60)
 
 

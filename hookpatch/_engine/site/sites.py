@@ -9,7 +9,7 @@ from types import FrameType, FunctionType
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from hookpatch._bootstrap.interrupts import unwritten, write_notes
+from hookpatch._bootstrap.interrupts import write_notes
 from hookpatch._engine.site.late_restore import LateRestore, late_restores, on_foreign_death
 from hookpatch._engine.site.site import Site, covered
 from hookpatch._engine.site.turn_lock import after_fork, before_fork, lock
@@ -32,8 +32,7 @@ def site_at(slot: Slot) -> Site:
 
 def site_of(slot: Slot) -> Site:
     """Return the site of a slot; without a lock, and therefore a new site may not be known: see ``claims``."""
-    if unwritten:
-        write_notes()
+    write_notes()
     site = _sites.get(slot.key)
     return Site(slot) if site is None or site.slot.owner is None else site
 

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any, ClassVar, Final, Protocol, cast
 
 from hookpatch._bootstrap import imports
-from hookpatch._bootstrap.interrupts import unwritten, write_notes
+from hookpatch._bootstrap.interrupts import write_notes
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import ABSENT, KEPT, Slot, T, along_mro, mro
 
@@ -37,8 +37,7 @@ originals: Final[dict[tuple[Any, ...], PatchedSlot]] = {}
 
 def patched_at(key: tuple[Any, ...]) -> PatchedSlot | None:
     """Return the patched slot with a key, None for an unpatched slot."""
-    if unwritten:
-        write_notes()
+    write_notes()
     return originals.get(key)
 
 
